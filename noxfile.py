@@ -1,4 +1,4 @@
-"""The project's jobs. `nox -l` lists them, and `nox -s "tests(2.15)" -- -k name` runs part of a session."""
+"""The project's nox sessions: `nox -l` lists them, and `nox -s "tests(2.15)" -- -k name` runs part of a session."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import nox
 from nox.virtualenv import PassthroughEnv
 
-# The supported versions of torch, with compatible versions of torchvision, transformers and torchao. Inductor in torch
-# 2.6 imports setuptools, but requires it only on Python 3.12 and newer.
+# The supported versions of torch, with compatible versions of torchvision, transformers and torchao. In torch 2.6,
+# Inductor imports setuptools, but torch declares this dependency only for Python 3.12 and newer.
 RELEASES = {
     "2.6": ("torch==2.6.0", "torchvision==0.21.0", "transformers==5.23.0", "setuptools"),
     "2.8": ("torch==2.8.0", "torchvision==0.23.0", "transformers==5.23.0"),
@@ -19,10 +19,11 @@ RELEASES = {
 }
 NEWEST = list(RELEASES)[-1]
 PROJECT = ("-e", ".[dev,suites]")
-VERDICTS = ("tests/catalogue", "tests/legs", "tests/numerics")  # they start almost no processes
+VERDICTS = ("tests/catalogue", "tests/legs", "tests/numerics")  # these tests start almost no processes
 PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
-# There are many workers, ranks and fresh processes, and importing torch without its bytecode takes an additional 15 s
-# in each. uv leaves compiling it to the first import, so bytecode is written even if the environment turns it off.
+# The tests start many workers, ranks and other processes, and importing torch without its bytecode takes each of them
+# 15 s longer. uv does not compile bytecode during installation, so the first import must write the bytecode, even if
+# the environment turns this off.
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
 # Each pytest-xdist worker uses one core, because additional threads would only slow down the other workers.
 WORKERS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", **BYTECODE}
@@ -46,7 +47,7 @@ def tests(session: nox.Session, torch: str) -> None:
 
 @nox.session
 def quick(session: nox.Session) -> None:
-    """The tests of verdicts only, for quick feedback while you work."""
+    """Run only the tests of verdicts, for quick feedback while you work."""
     install(session, torch_for(session))
     session.run("python", "-m", "pytest", *PARALLEL, *(session.posargs or VERDICTS), env=WORKERS)
 
@@ -54,7 +55,7 @@ def quick(session: nox.Session) -> None:
 @nox.session
 @each_torch
 def stress(session: nox.Session, torch: str) -> None:
-    """Run the slow tests, all of them or by name (kills, launched, order, alone, documents, load, large)."""
+    """Run the slow tests: all, or those given by name (kills, launched, order, alone, documents, load, large)."""
     install(session, torch)
     results = Path(session.cache_dir).parent / "stress" / torch
     results.mkdir(parents=True, exist_ok=True)
@@ -62,7 +63,7 @@ def stress(session: nox.Session, torch: str) -> None:
     parts = {
         "kills": [("python", "-m", "tests.stress.kills", "--out", str(results / "kills.json"))],
         "launched": [("python", "-m", "tests.stress.launched", "--out", str(results / "launched.json"))],
-        # Use a different order for each torch release, which results in five orders in total.
+        # Each torch release runs the tests in a different order, so five orders are tested in total.
         "order": [(*pytest, *PARALLEL, "--random-order-bucket=global", f"--random-order-seed={torch}", "tests")],
         "alone": [("python", "-m", "tests.stress.alone", "--out", str(results / "alone.json"))],
         "documents": [(*pytest, "-q", "tests/report/test_strange_documents.py")],
@@ -77,7 +78,7 @@ def stress(session: nox.Session, torch: str) -> None:
 @nox.session
 @each_torch
 def suites(session: nox.Session, torch: str) -> None:
-    """Run the suites over real models on a CPU. This is the main job."""
+    """Run the suites, which check real models, on a CPU. This is the main session."""
     install(session, torch)
     chosen = session.posargs or ["suites", "-m", "not gpu"]
     session.run("python", "-m", "pytest", *PARALLEL, *chosen, env=WORKERS)
@@ -86,7 +87,7 @@ def suites(session: nox.Session, torch: str) -> None:
 @nox.session
 @each_torch
 def sweep(session: nox.Session, torch: str) -> None:
-    """Run the suites' models on this torch, and update docs/compatibility.md."""
+    """Run the suites' models on one torch release, and update docs/compatibility.md."""
     install(session, torch)
     results = f"benchmarks/sweep/data/torch-{torch}.json"
     session.run("python", "-m", "benchmarks.sweep", "run", results, *session.posargs, env=WORKERS)
@@ -96,8 +97,8 @@ def sweep(session: nox.Session, torch: str) -> None:
 @nox.session
 @nox.parametrize("torch", ["2.13", "2.15"], ids=["2.13", "2.15"])
 def libraries(session: nox.Session, torch: str) -> None:
-    """Compare check_compile with an independent oracle on other people's code, for all packages or selected packages,
-    and update the page.
+    """Compare check_compile with an independent oracle on third-party packages (all, or those given by name), and
+    update the page with the results.
     """
     install(session, torch)
     if not isinstance(session.virtualenv, PassthroughEnv):
@@ -108,13 +109,13 @@ def libraries(session: nox.Session, torch: str) -> None:
     session.run(*battery, env=WORKERS, success_codes=[0, 1])
     session.run("python", "-m", "libraries.summary", str(results), f"libraries/data/torch-{torch}.json")
     session.run("python", "docs/generate.py")
-    session.run(*battery, env=WORKERS)  # no targets are left to run; this fails if the two disagree
+    session.run(*battery, env=WORKERS)  # no targets are left; fails if check_compile and the oracle disagree
 
 
 @nox.session
 def gpu(session: nox.Session) -> None:
-    """Run all or selected suites on CUDA: first the correctness tests in parallel, and then the gated speed tests on
-    every GPU.
+    """Run the suites (all, or those given) on CUDA: first the correctness tests in parallel, and then the gated speed
+    tests on every GPU.
     """
     install(session, torch_for(session))
     chosen = session.posargs or ["suites"]
@@ -127,9 +128,9 @@ def gpu(session: nox.Session) -> None:
 
 @nox.session
 def compare(session: nox.Session) -> None:
-    """Compare the speed with another revision on one device: `nox -s compare -- main tests/test_speed.py`."""
+    """Compare this checkout's speed with another revision's: `nox -s compare -- main tests/test_speed.py`."""
     if not session.posargs:
-        session.error("name the revision, and the tests if not all: nox -s compare -- BASE_REF [tests]")
+        session.error("pass the revision, and optionally tests: nox -s compare -- BASE_REF [tests]")
     install(session, torch_for(session))
     base, *tests = session.posargs
     command = ("python", "-m", "pytest_torch_compile.cli", "compare", "--against", base)
@@ -152,7 +153,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize("library", ["diffusers", "pyg", "tensordict"], ids=["diffusers", "pyg", "tensordict"])
 def examples(session: nox.Session, library: str) -> None:
-    """Run the compile tests of other libraries, written with the plugin, on a CPU."""
+    """Run the example compile tests for other libraries on a CPU."""
     needs = {"diffusers": ["diffusers", "transformers"], "pyg": ["torch_geometric"], "tensordict": ["tensordict"]}
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("torch==2.13.0", *needs[library], *PROJECT[:1], ".[report]")
@@ -162,7 +163,7 @@ def examples(session: nox.Session, library: str) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """Run the mutation and false-alarm test of the comparison on all cores. An interrupted run is resumed."""
+    """Run the mutation and false-alarm tests of the comparison on all cores, and resume an interrupted run."""
     here = version_here("torch") if isinstance(session.virtualenv, PassthroughEnv) else ""
     install(session, nearest_release(here) if here else NEWEST)
     kept = Path(session.cache_dir) / "mutants.jsonl"
@@ -171,7 +172,7 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the documentation in strict mode, and check every link of the site."""
+    """Build the documentation in strict mode, and check every link on the site."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("-e", ".[docs]")
     session.run("mkdocs", "build", "--strict", *session.posargs)
@@ -180,7 +181,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def release(session: nox.Session) -> None:
-    """Rehearse a release, with all steps or selected steps (check, build, try, docs). For a tag, use `-- v0.2.0`."""
+    """Rehearse a release: all steps, or those given (check, build, try, docs). To check a tag, use `-- v0.2.0`."""
     if not isinstance(session.virtualenv, PassthroughEnv):
         session.install("--require-hashes", "-r", ".github/release.txt")
     tags = [f"--tag={word}" for word in session.posargs if word.startswith("v")]
@@ -199,8 +200,8 @@ def install(session: nox.Session, torch: str) -> None:
 
 
 def install_beside_torch(session: nox.Session, torch: str) -> None:
-    """Install the project and missing dependencies into the current environment, keeping its torch."""
-    installed = version_here("torch") or session.error("--no-venv uses the torch of this environment, and it has none")
+    """Install the project and missing dependencies into the current environment without changing its torch."""
+    installed = version_here("torch") or session.error("--no-venv requires torch in this environment")
     if torch != nearest_release(installed):
         session.skip(f"this environment has torch {installed}")
     if version_here("pytest-torch-compile"):
@@ -211,10 +212,12 @@ def install_beside_torch(session: nox.Session, torch: str) -> None:
 
 
 def torch_for(session: nox.Session) -> str:
-    """The torch release for sessions that do not run on every release; with --no-venv, the installed release."""
+    """The torch release for sessions that run on only one release; with --no-venv, the release closest to the installed
+    torch.
+    """
     if not isinstance(session.virtualenv, PassthroughEnv):
         return NEWEST
-    return nearest_release(version_here("torch") or session.error("--no-venv uses the torch of this environment"))
+    return nearest_release(version_here("torch") or session.error("--no-venv requires torch in this environment"))
 
 
 def version_here(distribution: str) -> str:

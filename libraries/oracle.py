@@ -27,6 +27,7 @@ from .targets import INFERENCE, TRAINING, Factory, Target, built, seed, tensors
 NUMBERS = (bool, int, float, str, type(None))
 # Attributes that torch itself keeps in a module; torch.compile sets the last one.
 OF_TORCH = frozenset([*vars(nn.Module()), "_is_torch_compile"])
+COUNTED = "counted"  # in place of the location of a break that is only in dynamo's counters
 OF_TORCH_ITSELF = str(Path(torch.__file__).parent) + "/"
 MULTIPLE, RELATIVE, ABSOLUTE, UNRELATED = 20.0, 2e-5, 1e-6, 0.01
 
@@ -153,6 +154,11 @@ def run_compiled(factory: Factory, mode: str, backend: str) -> tuple[Leg, dict[s
             return leg, said
         refused = leg.raised
     leg, said = one_compiled(factory, mode, backend, fullgraph=False)
+    if not refused and said["breaks"] and all(name.startswith(COUNTED) for name in said["breaks"]):
+        # Dynamo also counts what it first gave up and then traced in another way. fullgraph accepts that.
+        again, _ = one_compiled(factory, mode, backend, fullgraph=True)
+        if not again.raised:
+            said = {**said, "breaks": [], "reasons": []}
     return leg, {**said, "refused": refused}
 
 
@@ -174,7 +180,7 @@ def one_compiled(factory: Factory, mode: str, backend: str, fullgraph: bool) -> 
     ]
     breaks = {} if fullgraph else heard.breaks
     if counted and not breaks and not (fullgraph or leg.raised):
-        breaks = {f"counted:{number}": why for number, why in enumerate(counted)}
+        breaks = {f"{COUNTED}:{number}": why for number, why in enumerate(counted)}
     return leg, {
         "breaks": sorted(breaks),
         "reasons": [" ".join(reason.split())[:160] for reason in breaks.values()],
@@ -321,6 +327,9 @@ def state_of(target: Any) -> dict[str, Any]:
             attributes |= {**one._parameters, **one._buffers}
         for name, value in attributes.items():
             for leaf_name, leaf in named_leaves(value, f"state {path}.{name}"):
+                # torch 2.13 sets this in the groups of any optimizer that it traces, by design.
+                if leaf_name.endswith("['capturable']"):
+                    continue
                 if isinstance(leaf, (torch.Tensor, *NUMBERS)):
                     held[leaf_name] = None if is_lazy(leaf) else kept(leaf)
     return held

@@ -6,6 +6,7 @@ import timm
 import timm.layers as layers
 import torch
 from timm import loss
+from timm.models.mlp_mixer import MlpMixer
 
 from libraries.inputs import Calls, calls, images, labelled, sequences, tensors
 from libraries.targets import Target
@@ -55,7 +56,7 @@ TARGETS = {
     "EvoNorm2dB0": lambda: Target(layers.EvoNorm2dB0(16), maps()),
     "EvoNorm2dS0": lambda: Target(layers.EvoNorm2dS0(16, groups=4), maps()),
     "FilterResponseNormTlu2d": lambda: Target(layers.FilterResponseNormTlu2d(16), maps()),
-    "GatherExcite": lambda: Target(layers.GatherExcite(16, extra_params=True, extent=2), maps()),
+    "GatherExcite": lambda: Target(layers.GatherExcite(16, extent=2, use_mlp=False), maps()),
     "GlobalContext": lambda: Target(layers.GlobalContext(16), maps()),
     "GlobalResponseNormMlp": lambda: Target(
         layers.GlobalResponseNormMlp(16, 32), calls(lambda n: (torch.randn(n, 4, 4, 16),))
@@ -94,6 +95,9 @@ TARGETS = {
     "swin": lambda: model(
         "swin_tiny_patch4_window7_224", img_size=32, window_size=4, embed_dim=16, depths=(1, 1), num_heads=(2, 2)
     ),
-    "mixer": lambda: model("mixer_s16_224", img_size=32, patch_size=8, embed_dim=32, num_blocks=2),
+    "mixer": lambda: Target(
+        MlpMixer(num_classes=5, img_size=32, patch_size=8, embed_dim=32, num_blocks=2),
+        images(size=32, batches=(2, 3)),
+    ),
     "resnet10t": lambda: model("resnet10t"),
 }

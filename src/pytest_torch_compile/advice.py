@@ -1,4 +1,4 @@
-"""The texts of the ``fix:`` lines. Texts that mention private torch names are in _torch/hints."""
+"""The advice in ``fix:`` lines. Advice that mentions private torch names is in _torch/hints."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from .observation import GraphBreak
 EXPLANATIONS: dict[str, str] = {
     "size": "a tensor size changed; mark the dimension as dynamic (dynamic_dims=...), compile with dynamic=True, or "
     "pad to a fixed set of sizes",
-    "size-0-or-1": "torch specialises on sizes 0 and 1, and compiles a separate graph for each even with "
-    "dynamic=True; allow a recompile for each, or avoid these sizes",
+    "size-0-or-1": "torch specializes on sizes 0 and 1, and compiles a separate graph for each of them, even "
+    "with dynamic=True; allow one recompile for each, or avoid these sizes",
     "duck-shape": "two dimensions had the same size in the first call, so torch assumed that they are always equal "
     "(duck shaping); use different sizes in the first call, or mark both dimensions as dynamic",
-    "stride": "the memory layout of a tensor changed; make it contiguous, or always pass the same memory format",
-    "rank": "the number of dimensions of a tensor changed; reshape it before it reaches the compiled code",
-    "dtype": "the dtype of a tensor changed; cast it before it reaches the compiled code",
-    "device": "the device of a tensor changed, and torch compiles a graph for each device; move it with "
+    "stride": "a tensor's memory layout changed; make the tensor contiguous, or always pass the same memory format",
+    "rank": "a tensor's number of dimensions changed; reshape the tensor before it reaches the compiled code",
+    "dtype": "a tensor's dtype changed; cast the tensor before it reaches the compiled code",
+    "device": "a tensor's device changed, and torch compiles a graph for each device; move the tensor with "
     ".to(device) before the call, or allow one recompile for each device with max_recompiles",
-    "requires-grad": "the requires_grad flag of a tensor changed; set it to the same value in every call (for "
+    "requires-grad": "a tensor's requires_grad flag changed; set it to the same value in every call (for "
     "example with detach()), or allow one recompile with max_recompiles",
     "type": "the type of an argument changed (tensor, None, Parameter, subclass), and torch compiles a graph "
     "for each type; always pass the same type (an empty tensor instead of None), or allow the "
     "recompiles with max_recompiles",
     "dispatch-keys": "a tensor was created in a different mode (such as inference mode) or is a wrapper subclass; "
-    "create all inputs in the same way, or clone() inputs of inference mode outside that mode before the call",
+    "create all inputs in the same way, or clone() inference tensors outside inference mode before the call",
     "grad-mode": "grad mode changed; use the same grad mode (torch.no_grad()) for every call",
     "inference-mode": "inference mode changed; use the same mode for every call",
     "autocast": "the autocast state changed; use the same state for every call",
@@ -83,9 +83,9 @@ BREAK_HINTS = {
     "function that dynamo skips": "dynamo cannot trace this function; replace it, or call it outside the compiled "
     "function",
 }
-NUMBERS_BREAK = ("unsupported code", "scalar from a tensor")  # categories of breaks that a NumPy number can cause
+NUMBERS_BREAK = ("unsupported code", "scalar from a tensor")  # categories of breaks that a NumPy scalar can cause
 NUMPY_NUMBER = (
-    "torch traces a NumPy number as a tensor; convert it to a Python number where it is set, with float(...) or "
+    "torch traces a NumPy scalar as a tensor; convert it to a Python number where it is set, with float(...) or "
     "int(...)"
 )
 REWRITE = "rewrite the line with operations that torch.compile can trace"
@@ -102,11 +102,9 @@ LOOK_FOR_SWITCHES = (
 REMOVE_BREAKS = "remove the graph break first, because it decides what torch compiles"
 CALL_INSIDE = "call the compiled code inside the block"
 OPEN_EARLIER = (
-    "enter the block before the first call of the compiled code, or call torch.compiler.reset() before the block"
+    "enter the block before the compiled code is first called, or call torch.compiler.reset() before the block"
 )
-WARM_UP_ALL = (
-    "call the code during the warm-up with every function, size and flag that it is used with, including backward()"
-)
+WARM_UP_ALL = "during the warm-up, run every function, size and flag that is used later, including backward()"
 WARM_UP_TWICE = (
     "call the code twice with each size during the warm-up: the first call warms up the CUDA graph, and the "
     "second call records it"
@@ -129,14 +127,14 @@ MAKE_AFRESH = (
     "result with Tolerances(ignored=[...])"
 )
 LONGER = "if the check is only slow, raise the limit with --compile-timeout; otherwise try backend='eager'"
-ISOLATE = "use --compile-isolate to terminate a test that hangs and continue with the next"
+ISOLATE = "use --compile-isolate to terminate a test that hangs and continue with the next test"
 FIND_STAGE = "try backend='eager', then backend='aot_eager': the first that fails shows the stage at fault"
 TIED_SIZE = (
     "the code requires this size to equal another size or to lie in a range; declare the range with "
     "dynamic_dims={'x': {0: (low, high)}}, or do not mark one of the dimensions as dynamic"
 )
 CUDAGRAPHS = (
-    "avoid CPU tensors, input mutation and dynamic shapes inside the region, or use 'max-autotune-no-cudagraphs'"
+    "avoid CPU tensors, input mutation and dynamic shapes in the compiled code, or use 'max-autotune-no-cudagraphs'"
 )
 
 # Compiled results that differ from eager.
@@ -179,39 +177,37 @@ RANDOM_STREAM = (
 )
 ONLY_COMPILED_RAISES = "try backend='eager' to find out whether tracing or the backend raises the exception"
 ONLY_EAGER_RAISES = (
-    "compiled code skips a check that runs in eager; use torch._check() to check data, and check shapes before the call"
+    "compiled code skips a check that eager code performs; use torch._check() to check data, and check shapes "
+    "before the call"
 )
 RAISES_SOMETHING_ELSE = (
-    "callers that catch the eager exception do not catch this exception; raise it outside the compiled function or, "
-    "if both are intended, allow both: raises(IndexError, RuntimeError)"
+    "callers that catch the eager exception do not catch the compiled code's exception; raise it outside the compiled "
+    "function or, if both exceptions are acceptable, allow both: raises(IndexError, RuntimeError)"
 )
 RAISE_LAST = (
-    "validate inputs before calling the compiled function. If it is acceptable that later calls run in eager, "
+    "validate inputs before calling the compiled function. If it is acceptable that later calls run eagerly, "
     "move the calls that raise an exception to the end, or accept the fingerprint with accepted_breaks"
 )
-BOTH_RAISE = "catch the exceptions of both runs, or raise the exception outside the compiled function"
+BOTH_RAISE = "make callers catch both exceptions, or raise the exception outside the compiled function"
 
 
-# For torch.library ops: the opcheck test that fails.
+# Custom ops, by the opcheck test that fails.
 CUSTOM_OPS = {
     "test_schema": "list every argument that the op writes to in mutates_args (or declare it as Tensor(a!) in the "
     "schema), and return a clone() rather than an input itself",
-    "test_autograd_registration": "register the formula with torch.library.register_autograd instead of under a CPU "
-    "or CUDA key; an op composed of torch ops can be a plain function",
-    "test_faketensor": "make the fake (torch.library.register_fake) return the "
-    "same shapes, dtypes, strides and devices "
-    "as the op",
-    "test_aot_dispatch_dynamic": "compare the op with its fake and its gradient formula: when traced, the op returns "
-    "a different result than in eager, or works only for fixed sizes",
-    "the autograd formula": "register a formula with torch.library.register_autograd, or detach() the inputs if they "
-    "do not need gradients",
+    "test_autograd_registration": "register the backward formula with torch.library.register_autograd instead of under "
+    "a CPU or CUDA dispatch key; an op that only calls torch ops can be a plain Python function",
+    "test_faketensor": "make the fake implementation (torch.library.register_fake) return the same shapes, dtypes, "
+    "strides and devices as the op",
+    "test_aot_dispatch_dynamic": "compare the op with its fake implementation and its backward formula: when traced, "
+    "the op returns a different result from eager, or works only for fixed sizes",
+    "no backward formula": "register a backward formula with torch.library.register_autograd, or detach() the inputs "
+    "if they do not need gradients",
 }
 
 # Artifacts, and other checks in a fresh process.
 SKIP_ON_THIS_TORCH = "skip the test on this torch version"
-PREPARE = (
-    "set prepare= to a function that imports the modules that the artifact needs, such as those that define custom ops"
-)
+PREPARE = "set prepare= to a function that imports the modules that the artifact needs, such as modules with custom ops"
 OWN_CPP_LIBRARY = (
     "the package contains a second copy of the C++ library, because the compiler links it "
     "statically; set CXX to a compiler that links libstdc++.so"
@@ -222,10 +218,10 @@ ARTIFACT_STATE = (
 )
 ARTIFACT_REFUSES = (
     "declare the dimensions that vary with dynamic_dims={'x': 0}; if a declared dimension is still fixed, the code "
-    "constrains it to a number: set TORCH_LOGS=+dynamic to see where"
+    "specializes it to a constant: set TORCH_LOGS=+dynamic to see where"
 )
 ARTIFACT_SIZES = (
-    "the artifact was built for the sizes of call 1, but does not reject other sizes; declare the dimensions that "
+    "the artifact was built for the sizes in call 1, but does not reject other sizes; declare the dimensions that "
     "vary with dynamic_dims={'x': 0}"
 )
 COMPARE_ARTIFACT = "check the model itself with check_compile(model, calls=[...])"
@@ -234,8 +230,8 @@ TRY_EXPORT = "try via='export': if this also fails, the package is not the cause
 # or a different kernel would not help.
 VARIANT_IN_EAGER = {
     "batch": "eager results differ in the same way, by more than rounding errors, so the code mixes the rows of a "
-    "batch. Look for a mean, sum, norm or softmax over the batch dimension, or batch norm in train(); if this is "
-    "intended, remove 'batch' from over=",
+    "batch. Look for a mean, sum, normalization or softmax over the batch dimension, or BatchNorm in train(); if "
+    "this is intended, remove 'batch' from over=",
     "run": "two eager runs also differ from each other by more than rounding errors, so the code keeps state or "
     "draws random numbers that torch's seed does not control. Look for counters, caches and separate random "
     "generators",
@@ -264,7 +260,7 @@ ONLY_INDUCTOR = (
 
 
 def for_break(found: GraphBreak, *, others: bool = False) -> str:
-    """Return the fix for a graph break: the plugin's text for a known category, and torch's hint otherwise.
+    """Return the fix for a graph break: the plugin's advice for a known category, and torch's hint otherwise.
 
     ``others`` is true if there are other breaks, which may have caused this break. If the line is in an installed
     package, the user cannot change it, so the options for the caller come first.
@@ -300,13 +296,13 @@ def for_artifact(hint: str, via: str) -> str:
 def after_break(line: int) -> str:
     """Return the fix for recompiles of code after a graph break."""
     return (
-        f"the graph breaks at line {line}, so the code after it is compiled separately, with guards "
+        f"the graph breaks at line {line}, so the code after the break is compiled separately, with guards "
         "on all its inputs. Remove the break first"
     )
 
 
 def for_guard(cause: str) -> str:
-    """Return the fix for a failed guard of this kind."""
+    """Return the fix for the kind of guard that failed."""
     return f"{cause}: {EXPLANATIONS[cause]}"
 
 
@@ -319,7 +315,7 @@ def loosen(path: str) -> str:
 
 
 def keep_out_of_state(path: str) -> str:
-    """Return the fix for a part of the target's state that only eager or only compiled code writes."""
+    """Return the fix for a part of the target's state that the two legs write differently."""
     return (
         "move the write out of the compiled function, or change the code so that both runs write the same value; if "
         f"the difference is intended, ignore it: tolerances=Tolerances(ignored=[{path!r}])"
@@ -327,7 +323,7 @@ def keep_out_of_state(path: str) -> str:
 
 
 def fixed_size(size: str) -> str:
-    """Return the fix for a dimension that is marked dynamic but fixed to one size by the code."""
+    """Return the fix for a dimension that is marked as dynamic but that the code specializes to one size."""
     return (
         f"the code works only for size {size}, because it compares the size with a number or converts it to a number; "
         "rewrite that line, or do not mark the dimension as dynamic (dynamic_dims=..., mark_dynamic)"

@@ -1,9 +1,9 @@
 """Start child processes that run pytest in the same way as their parent, apart from a few options.
 
-Like a pytest-xdist worker, a child repeats the command line of its parent in the same folder and environment. So the
-child has the same ini file, plugins, conftest files and options, including other plugins' options. Options that must
-differ are set by name after the child has parsed its command line (``plugin/in_child.py``). No plugin is disabled,
-because addopts may contain its options, which pytest would then reject.
+Like a pytest-xdist worker, a child repeats the command line of its parent in the same folder and environment.
+Therefore, the child has the same ini file, plugins, conftest files and options, including other plugins' options.
+Options that must differ are set by name after the child has parsed its command line (``plugin/in_child.py``). No plugin
+is disabled, because pytest would then reject the plugin's options in addopts.
 """
 
 from __future__ import annotations
@@ -76,16 +76,16 @@ class Job:
 
     tests: Sequence[str] | None = None  # test ids or paths that replace the command line's test ids and paths
     options: Mapping[str, Any] = field(default_factory=dict)  # override the command line and ``NOT_INHERITED``
-    speed_tests: int = 0  # number of comparisons in the parent's run, for the error rate of its gate
+    speed_tests: int = 0  # number of speed comparisons in the parent's run; sets the error rate of its gate
     results: str = ""  # file for the child's messages, one JSON value per line
     stacks: str = ""  # file for the stacks of its threads, written on SIGUSR1
-    parent: int = -1  # the end of a pipe that is closed when the parent exits
+    parent: int = -1  # a pipe's file descriptor; the other end is closed when the parent exits
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended. If the child took too long, ``status`` is None and ``stacks`` contains its stacks from
-    faulthandler.
+    """How a child ended. If the child took too long, ``status`` is None and ``stacks`` contains the stacks of its
+    threads, as printed by faulthandler.
 
     ``collected`` lists the tests that the child collected. ``finished`` is false if pytest did not run to its end, for
     example because a test ended the process.
@@ -127,12 +127,14 @@ class Child:
         seconds: float | None = None,
         too_long: tuple[type[BaseException], ...] = (),
         progress: Callable[[int], None] | None = None,
+        stop: threading.Event | None = None,
     ) -> Ended:
-        """Start the child and wait at most ``seconds``; an exception from ``too_long`` terminates the child as well.
+        """Start the child. Terminate it if it runs longer than ``seconds``, if waiting for it raises an exception in
+        ``too_long``, or if another thread sets ``stop``.
 
-        ``environment`` adds variables, and removes the variables that are set to None. Without ``seconds``,
-        ``progress`` is called from time to time with the number of results. Processes that the child started are
-        terminated with it.
+        ``environment`` contains variables to add, or to remove if the value is None. If ``progress`` is set, it is
+        called from time to time with the number of results, and ``seconds`` has no effect. Processes that the child
+        started are terminated with it.
         """
         with TemporaryFolder("torch-compile-child-") as place:
             # A file instead of a pipe, because a process left behind by the child would keep a pipe open.
@@ -145,7 +147,7 @@ class Child:
                         process.wait(PROGRESS_SECONDS)
                     lines = _text(Path(job.results)).splitlines(keepends=True)
                     progress(sum(line.endswith("\n") and not line.startswith(f'{{"{OF_RUN}"') for line in lines))
-                status: int | None = process.wait(seconds)
+                status = process.wait(seconds) if stop is None else _wait(process, seconds, stop)
                 why = ""
             except subprocess.TimeoutExpired:
                 _write_stacks(process, Path(job.stacks))
@@ -167,7 +169,7 @@ class Child:
     def _start(
         self, job: Job, output: Path, environment: Mapping[str, str | None]
     ) -> tuple[subprocess.Popen[bytes], int]:
-        """Start the child in a separate process group. Returns the process and one end of a pipe, through which the
+        """Start the child in a separate process group. Return the process and one end of a pipe, through which the
         child detects that this process has exited.
         """
         end_of_child, end_of_parent = os.pipe()
@@ -193,6 +195,17 @@ class Child:
         finally:
             os.close(end_of_child)
         return process, end_of_parent
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float | None, stop: threading.Event) -> int | None:
+    """Return the child's exit status, or None if ``stop`` was set before the child ended."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    while not stop.is_set():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(0.1)
+        if deadline is not None and time.monotonic() > deadline:
+            raise subprocess.TimeoutExpired(process.args, seconds or 0.0)
+    return None
 
 
 def _is_of_run(result: Any) -> bool:
@@ -222,9 +235,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def take_job() -> Job | None:
-    """Return the job of this process, but only once, because processes that the tests start are not the plugin's
-    children.
-    """
+    """Return the job of this process, but only once, because processes that the tests start must not take it over."""
     file = os.environ.pop(VARIABLE, None)
     if file is None:
         return None
@@ -241,7 +252,7 @@ def follow(job: Job) -> None:
         return
     os.set_inheritable(job.parent, False)
     threading.Thread(target=_end_with_parent, args=[job], daemon=True, name="parent watch").start()
-    _open.append(stacks := Path(job.stacks).open("w", encoding="utf-8"))  # noqa: SIM115 - faulthandler has its number
+    _open.append(stacks := Path(job.stacks).open("w", encoding="utf-8"))  # noqa: SIM115 - faulthandler uses its descriptor
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
     print(f"{threading.main_thread().ident:x}", file=stacks, flush=True)
 

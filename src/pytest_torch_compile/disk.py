@@ -32,7 +32,7 @@ def write_atomically(path: Path, content: str | bytes) -> Path:
     handle, name = _locked_file(path)
     try:
         with os.fdopen(handle, "wb") as stream:
-            # Text that cannot be encoded, such as half a surrogate pair, is escaped.
+            # Characters that cannot be encoded, such as half a surrogate pair, are escaped.
             stream.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
@@ -45,7 +45,7 @@ def write_atomically(path: Path, content: str | bytes) -> Path:
 
 
 def remove_leftovers(folder: Path, name: str = "*", *, nested: bool = False) -> None:
-    """Remove partial files that killed processes left in a folder or, if ``nested`` is set, in the folder's
+    """Remove partial files that killed processes left in a folder and, if ``nested`` is set, in the folder's
     subfolders.
     """
     pattern = f".{name if name == '*' else glob.escape(name)}-*{_ENDING}"
@@ -87,7 +87,7 @@ def _locked_file(path: Path) -> tuple[int, str]:
     while True:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=_ENDING)
         _lock(handle, wait=True)
-        if os.path.exists(name):  # otherwise another process removed the folder before it was locked
+        if os.path.exists(name):  # otherwise another process removed the file before it was locked
             return handle, name
         os.close(handle)
 
@@ -114,8 +114,8 @@ def _remove_if_left(path: Path) -> None:
 
 
 def machine_lock(name: str, directory: Path | None = None) -> FileLock:
-    """Return a lock between processes on this machine. The system releases the lock when the process that holds it
-    exits.
+    """Return a lock that all processes on this machine share. The system releases the lock when the process that holds
+    it exits.
 
     The lock file is in the temporary directory, so it does not clutter a user's files. All users of the machine may
     open the file, because they share the machine's devices.

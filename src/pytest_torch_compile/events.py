@@ -1,4 +1,4 @@
-"""Listeners for finished checks, opened guards and long-running work.
+"""Listeners for finished checks, opened ``compile_guard`` blocks and long-running work.
 
 This module imports nothing else from this package, so listening costs nothing while no check runs.
 """
@@ -26,7 +26,7 @@ _on_progress: list[Callable[[RunningCheck, Observation], None]] = []
 
 
 class RunningCheck:
-    """A running check or guarded region; ``ended`` is true once it has finished."""
+    """A running check or guarded region; ``ended`` is true once it has finished without an exception."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -74,7 +74,7 @@ def hearing_guards(listener: Callable[[], None]) -> Iterator[None]:
 
 
 def guard_opens() -> None:
-    """Notify all listeners that a guard is being opened."""
+    """Notify all listeners that a ``compile_guard`` block is being opened."""
     for listener in list(_on_guard):
         listener()
 
@@ -106,8 +106,8 @@ def progress(check: RunningCheck, seen: Observation) -> None:
 
 @contextmanager
 def hearing_progress(listener: Callable[[RunningCheck, Observation], None]) -> Iterator[None]:
-    """Call the listener with the observations of checks inside the ``with`` block, both during the check and once at
-    its end.
+    """Call the listener with the observations of each check inside the ``with`` block, both while the check runs and
+    once at its end.
     """
     _on_progress.append(listener)
     try:

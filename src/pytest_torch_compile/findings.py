@@ -24,7 +24,7 @@ Slower = Literal["slowdown", "memory", "structure", "host-sync", "compile-time",
 FindingKind = Literal[WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower]
 FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
 NO_VERDICT: frozenset[str] = frozenset(get_args(NoVerdict))  # kinds of findings that are not about the checked code
-NO_LONGER_FAILS = "known failure no longer fails"  # the message for a marker that can be removed starts with this text
+NO_LONGER_FAILS = "known failure no longer fails"  # messages about markers that can be removed start with this
 SEVERITIES = tuple(  # worst first
     get_args(kinds) for kinds in (WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower)
 )
@@ -48,8 +48,8 @@ class Finding:
     ``message`` describes the problem, without the affected calls (counted from 1) and ranks. ``subject`` is the leaf or
     frame that the problem is about. ``measured`` is the observed value and ``limit`` the allowed value; ``measure`` is
     the name of the quantity (``largest error``) if the message does not contain it. ``evidence`` contains details
-    (guard text, worst element, source line), and ``hint`` the likely fix. ``cause`` is the torch setting that caused
-    the problem, or is empty.
+    (guard text, worst element, source line), and ``hint`` describes the likely fix. ``cause`` is the torch setting that
+    caused the problem, or is empty.
     """
 
     kind: FindingKind
@@ -82,7 +82,7 @@ _COUNTS = (
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits of a check, in exact units. None means no limit.
+    """The limits of a check on counted quantities. None means no limit.
 
     A limit may depend on the torch version: a mapping from a version specifier to a number, for example ``{"<2.8": 2,
     ">=2.8": 0}``. The first matching specifier applies; if no specifier matches, the limit is 0.
@@ -107,7 +107,7 @@ class Budget:
             most memory. For ``compile_guard``: the peak inside the ``with`` block, minus the memory in use at its
             start.
         max_memory_ratio: The peak GPU memory as a multiple of the eager run's peak. Not available in ``compile_guard``,
-            which does not run the code in eager.
+            which does not run the code eagerly.
         max_syncs: The number of times that the host waits for the GPU, in the warm call with the most waits, or inside
             the ``with`` block of ``compile_guard``.
 
@@ -159,7 +159,7 @@ class Budget:
         return {**limit, "*": limit.get("*", 0)}
 
     def exceeded(self, breaks: Iterable[GraphBreak]) -> dict[str, list[GraphBreak]]:
-        """Return, for each package whose limit is exceeded, its breaks except accepted breaks."""
+        """Return the breaks in each package whose limit is exceeded, without accepted breaks."""
         limits = self.breaks_by_package
         counted: dict[str, list[GraphBreak]] = {name: [] for name in limits}
         for found in breaks:
@@ -181,14 +181,14 @@ def as_budget(
     accepted_breaks: Iterable[str] | None,
     max_kernels: int | Mapping[str, int] | None = None,
 ) -> Budget:
-    """Return the budget with the explicit limits in place of its own limits. An explicit limit of None is not set, so
-    the budget's own limit applies.
+    """Return the budget with its limits replaced by the explicit limits. Where an explicit limit is None, the limit in
+    the budget applies.
 
     Raises:
-        CompileUsageError: If a limit is invalid, or a value is not a ``Budget``.
+        CompileUsageError: If a limit is invalid, or ``budget`` is not a ``Budget``.
     """
     if budget is not None and not isinstance(budget, Budget):
-        raise CompileUsageError(f"budget is {budget!r}; write budget=Budget(max_kernels=4)")
+        raise CompileUsageError(f"budget is {budget!r}; pass a Budget, for example budget=Budget(max_kernels=4)")
     alone: dict[str, Any] = {
         "max_graph_breaks": max_graph_breaks, "max_recompiles": max_recompiles, "accepted_breaks": accepted_breaks,
         "max_kernels": max_kernels,
@@ -216,13 +216,13 @@ def _validate_limit(name: str, limit: int | Mapping[str, int]) -> None:
         by_package = name == "max_graph_breaks" and _PACKAGE.fullmatch(str(key)) is not None
         if by_package and by_version:
             raise CompileUsageError(
-                f"{name} names torch versions ({by_version[0]!r}) and packages ({key!r}); use only versions or "
+                f"{name} mixes torch versions ({by_version[0]!r}) and packages ({key!r}); use only versions or "
                 "only packages"
             )
         if not (by_package or _is_specifier(key)):
             or_package = " or a package; write '>=2.8', 'mypackage' or '*'" if name == "max_graph_breaks" else ""
             raise CompileUsageError(
-                f"{name}: {key!r} is not a version specifier{or_package or '; write one like >=2.8 or <2.11'}"
+                f"{name}: {key!r} is not a version specifier{or_package or '; write one such as >=2.8 or <2.11'}"
             )
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise CompileUsageError(f"{name} is {number!r}; it must be a whole number, 0 or more")
@@ -248,7 +248,7 @@ def _limit_on(limit: int | Mapping[str, int] | None, torch_version: str) -> int 
 
 @dataclass(frozen=True)
 class CallReport:
-    """One row of the call table: the call, and whether it was compiled, reused a graph, or ran in eager."""
+    """One row of the call table: the call, and whether it was compiled, reused a graph, or ran eagerly."""
 
     label: str
     shapes: str
@@ -357,7 +357,7 @@ class CompileReport:
 
     @property
     def fallbacks(self) -> list[EagerFallback]:
-        """Code that ran in eager although it should have been compiled."""
+        """Code that ran eagerly although it should have been compiled."""
         return self.observation.fallbacks
 
     @property
@@ -391,7 +391,7 @@ class CompileCheckFailed(AssertionError):
 
 
 class CompileUsageError(ValueError):
-    """Raised if the check was called incorrectly; the message explains how to correct the call."""
+    """Raised if a check was called incorrectly or cannot run; the message explains the cause."""
 
 
 class CompileCheckWarning(UserWarning):

@@ -12,7 +12,8 @@ from typing import Literal, Protocol, TypeVar
 class Location:
     """A place in source code.
 
-    ``library`` is the location inside torch or another library, if the line of user code is at a different location.
+    If the observed event happened inside torch or another library, ``library`` is the line there, and the other fields
+    describe the line of user code that led to it.
     """
 
     file: str
@@ -59,12 +60,13 @@ class Graph:
 
 @dataclass
 class GraphBreak:
-    """One location at which a graph broke, reached by one chain of calls.
+    """One location at which a graph broke, reached through one chain of function calls.
 
     ``stack`` is that chain from the compiled function to the break, outermost first and without torch's own functions;
     ``callers`` contains the lines of user code in this chain that lead to ``location``. ``times`` is the number of
-    compilations that had this break. ``module`` contains the breaking line (``kornia.filters.canny``); ``installed`` is
-    true if it belongs to an installed package. ``numbers`` lists the target's NumPy numbers that the line uses.
+    compilations in which this break occurred. ``module`` is the module that contains the breaking line
+    (``kornia.filters.canny``); ``installed`` is true if this module belongs to an installed package. ``numbers`` lists
+    the target's NumPy scalars that the line uses.
     """
 
     location: Location
@@ -106,8 +108,8 @@ class FailedGuard:
 class Recompile:
     """One recompilation, with the guard that failed for every cache entry.
 
-    The guard of the newest entry comes first, unless a guard with a new cause failed for another entry. ``after_break``
-    is the line of the graph break that the code follows, or 0 for a whole function.
+    The newest entry's guard comes first, unless another entry's guard failed for a cause that has not occurred before.
+    If the code follows a graph break, ``after_break`` is the line of that break; otherwise it is 0.
     """
 
     frame: str
@@ -119,13 +121,13 @@ class Recompile:
 
     @property
     def guard(self) -> str:
-        """The most informative failed guard, as text."""
+        """The most informative failed guard, as a string."""
         return self.guards[0].text if self.guards else ""
 
 
 @dataclass(frozen=True)
 class EagerFallback:
-    """Code that ran in eager although it should have been compiled. ``cause`` is the kind of the guard that failed most
+    """Code that ran eagerly although it should have been compiled. ``cause`` is the kind of guard that failed most
     recently.
     """
 
@@ -139,9 +141,9 @@ class EagerFallback:
 
 @dataclass(frozen=True)
 class CompileError:
-    """A frame whose compilation failed; ``error`` is the exception's type.
+    """A frame whose compilation failed; ``error`` is the name of the exception's class.
 
-    ``swallowed`` is true if torch, because of its settings, ran the frame in eager instead of raising the exception.
+    ``swallowed`` is true if torch, because of its settings, ran the frame eagerly instead of raising the exception.
     """
 
     frame: str
@@ -173,7 +175,8 @@ class LateCompilation:
 class Deviation:
     """A torch setting that differs from its default: a config entry, a stance, a global mode, an environment variable.
 
-    ``value`` and ``default`` are text; ``where`` describes where it was set, or is empty if that is unknown.
+    ``value`` and ``default`` are strings; ``where`` describes where the setting was changed, or is empty if that is
+    unknown.
     """
 
     name: str
@@ -190,8 +193,8 @@ class Deviation:
 class CudagraphRuns:
     """The CUDA graph activity of one call: each compiled graph warms up once, is recorded once, and is then replayed.
 
-    ``without`` has one entry for each run that should have used a CUDA graph but did not, with the reason. A warm-up
-    does not count.
+    ``without`` contains the reason for each run that should have used a CUDA graph but did not. Warm-up runs are not
+    included.
     """
 
     call: int = 0

@@ -1,5 +1,4 @@
-"""Read untrusted JSON documents. The size and depth of documents are limited, and documents are validated against a
-schema before use.
+"""Read untrusted JSON documents. Their size and depth are limited, and they are validated against a schema before use.
 
 Supports the JSON Schema keywords below. Integers must fit into 64 bits, and other numbers into a float.
 """
@@ -33,7 +32,9 @@ _TYPES: dict[str, Any] = {
 
 
 class Refused(ValueError):
-    """Raised for a document that cannot be used; the message completes a sentence such as "the file ..."."""
+    """Raised for a document that cannot be used; the message is a predicate without a subject, such as "is not valid
+    JSON".
+    """
 
 
 def read(path: Path) -> Any:
@@ -80,7 +81,7 @@ def _inside(value: Any) -> Iterator[Any]:
 def problem(value: Any, schema: Schema, whole: Schema | None = None, at: str = "") -> str:
     """Return a description of the first schema violation in a value, or an empty string if it is valid.
 
-    ``whole`` is the schema in which references are resolved, and ``at`` is the path of the value.
+    ``whole`` is the schema in which references are resolved, and ``at`` is the path of the value inside the document.
     """
     whole = schema if whole is None else whole
     if "$ref" in schema:
@@ -92,10 +93,10 @@ def problem(value: Any, schema: Schema, whole: Schema | None = None, at: str = "
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if kinds and not any(_is(value, kind) for kind in kinds):
-        return f"{at or 'it'} must be {' or '.join(kinds)}, not {shown(value)}"
+        return f"{at or 'it'} must be of type {' or '.join(kinds)}, not {shown(value)}"
     allowed = [schema["const"]] if "const" in schema else schema.get("enum")
     if allowed is not None and not any(type(value) is type(one) and value == one for one in allowed):
-        return f"{at or 'it'} must be {', '.join(map(str, allowed))}, not {shown(value)}"
+        return f"{at or 'it'} must be {' or '.join(map(str, allowed))}, not {shown(value)}"
     if isinstance(value, dict):
         return _in_object(value, schema, whole, at)
     if isinstance(value, list):
@@ -121,7 +122,7 @@ def _in_object(value: Mapping[str, Any], schema: Schema, whole: Schema, at: str)
     for name, item in value.items():
         own = properties.get(name, others)
         if own is False:
-            return f"{at or 'it'} has {shown(name)}, which is not an allowed key"
+            return f"{at or 'it'} has the key {shown(name)}, which is not allowed"
         place = f"{at}.{name}" if name in properties else f"{at}[{shown(name)}]"
         if own is not True and (text := problem(item, own, whole, place.lstrip("."))):
             return text
@@ -130,7 +131,7 @@ def _in_object(value: Mapping[str, Any], schema: Schema, whole: Schema, at: str)
 
 def _in_array(value: list[Any], schema: Schema, whole: Schema, at: str) -> str:
     if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
-        return f"{at or 'it'} has {len(value)} items"
+        return f"{at or 'it'} has the wrong number of items: {len(value)}"
     first = schema.get("prefixItems", ())
     for place, item in enumerate(value):
         own = first[place] if place < len(first) else schema.get("items")

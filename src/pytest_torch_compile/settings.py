@@ -58,7 +58,7 @@ def replaced(chosen: Settings) -> Iterator[None]:
 
 
 def below_root(root: Path, folder: str) -> Path:
-    """Return the folder that a setting contains. A relative path starts at the root directory, regardless of the
-    current folder.
+    """Return the path of a folder in a setting. A relative path is resolved against pytest's root directory, regardless
+    of the current folder.
     """
     return root / Path(folder).expanduser()

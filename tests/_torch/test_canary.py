@@ -202,7 +202,7 @@ def test_check_of_good_code_fails_with_the_reason(other_torch, name):
     other_torch(name, "of_a_new_torch")
     with pytest.raises(
         CompileCheckFailed,
-        match=r"not observable on torch \d.*\(the self-test triggered them, but they were not detected\)",
+        match=r"not observable on torch \d.*\(not detected in the plugin's self-test\)",
     ) as failed:
         check_compile(scaled, X, 2, backend="eager", diagnose="full")
     assert [finding.kind for finding in failed.value.findings] == ["not-observable"]

@@ -10,7 +10,7 @@ from pytest_torch_compile.plan.cards import CARDS
 
 
 def test_stand_ins_are_refused_in_a_process_that_does_something_else() -> None:
-    with pytest.raises(RuntimeError, match="only in a process that was started to plan"):
+    with pytest.raises(RuntimeError, match="only in a process that was started for planning"):
         planning.put_all(CARDS["H100"], print)
 
 

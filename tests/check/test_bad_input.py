@@ -108,7 +108,7 @@ CASES = {
     ),
     "nothing to train": (
         lambda: check_compile(sine, X, backend="eager", train=True),
-        "train=True, but no output requires a gradient in any call",
+        "train=True, but no call has an output that requires grad",
     ),
     "dynamic_dims of no argument": (
         lambda: check_compile(sine, X, dynamic_dims={"y": 0}),
@@ -176,11 +176,11 @@ CASES = {
     "invariance over a number": (lambda: check_invariance(sine, X, over=3), "over=3 is unknown; choose one of: batch"),
     "breaks by version and package": (
         lambda: check_compile(sine, X, max_graph_breaks={"<2.8": 2, "mypackage": 0}),
-        "max_graph_breaks names torch versions .'<2.8'. and packages .'mypackage'.; use only versions or only packages",
+        "max_graph_breaks mixes torch versions .'<2.8'. and packages .'mypackage'.; use only versions or only packages",
     ),
     "breaks by package and version in a guard": (
         lambda: compile_guard(max_graph_breaks={"*": 3, ">=2.8": 0}).__enter__(),
-        "names torch versions",
+        "mixes torch versions",
     ),
     "recompiles by package": (
         lambda: check_compile(sine, X, max_recompiles={"mypackage": 0}),

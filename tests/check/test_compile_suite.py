@@ -95,7 +95,7 @@ def test_options_win_over_what_the_suite_would_choose():
 
 
 def test_one_shape_is_no_sequence():
-    with pytest.raises(unittest.SkipTest, match="one shape only"):
+    with pytest.raises(unittest.SkipTest, match="fewer than two shapes"):
         suite(shapes=[(2, 4)]).test_compile_shapes()
 
 

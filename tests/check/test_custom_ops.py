@@ -113,8 +113,8 @@ PLANTED = [
     (undeclared_write, {}, "test_schema"),
     (no_fake, {}, "test_faketensor"),
     (returns_input, {}, "test_schema"),
-    (no_formula, {"train": True}, "the autograd formula"),
-    (silent_no_formula, {"train": True}, "the autograd formula"),
+    (no_formula, {"train": True}, "no backward formula"),
+    (silent_no_formula, {"train": True}, "no backward formula"),
     (misplaced_formula, {"train": True}, "test_autograd_registration"),
 ]
 
@@ -164,8 +164,8 @@ def test_gradients_are_for_training_under_no_grad_too():
 def test_each_different_input_is_checked_and_what_is_left_out_is_said():
     calls = [torch.randn(2 + size, 4) for size in range(SAMPLES + 2)]
     report = check_compile(Layer(good), calls=calls, backend="eager", custom_ops=True, dynamic=True)
-    assert f"custom ops checked: checked_ops.good.default ({SAMPLES} inputs)" in report.remarks
-    assert "custom_ops: 2 more inputs of checked_ops.good.default not checked" in report.remarks
+    assert f"custom ops checked: checked_ops.good.default ({SAMPLES} input sets)" in report.remarks
+    assert "custom_ops: 2 more input sets of checked_ops.good.default not checked" in report.remarks
 
 
 class Own(torch.Tensor):
@@ -184,12 +184,12 @@ def test_a_tensor_subclass_is_named_and_not_checked():
         "custom_ops: checked_ops.good.default received a tensor subclass, which opcheck does not support"
         in report.remarks
     )
-    assert "custom ops checked: checked_ops.no_formula.default (1 input)" in report.remarks
+    assert "custom ops checked: checked_ops.no_formula.default (1 input set)" in report.remarks
 
 
 def test_the_same_input_is_checked_once():
     report = check_compile(Layer(good), calls=[torch.randn(3, 4)] * 4, backend="eager", custom_ops=True)
-    assert "custom ops checked: checked_ops.good.default (1 input)" in report.remarks
+    assert "custom ops checked: checked_ops.good.default (1 input set)" in report.remarks
 
 
 def test_a_target_without_custom_ops_says_so():
@@ -214,7 +214,7 @@ def test_an_overload_is_found_by_its_arguments():
     LIBRARY.impl("scaled.by", lambda x, factor: x.detach() * factor, "CPU")
     torch.library.register_fake("checked_ops::scaled.by", lambda x, factor: same(x), lib=LIBRARY)
     report = check(lambda x: torch.ops.checked_ops.scaled(x, 3.0))
-    assert "custom ops checked: checked_ops.scaled.by (1 input)" in report.remarks
+    assert "custom ops checked: checked_ops.scaled.by (1 input set)" in report.remarks
 
 
 def test_nothing_else_is_changed():

@@ -225,7 +225,9 @@ def test_recompiles_of_what_comes_after_a_break_name_the_break():
     (finding,) = [finding for finding in failed.report.findings if finding.kind == "recompile"]
     line = failed.report.graph_breaks[0].location.line
     assert f"breaks_by_value after the graph break at line {line}" in finding.evidence
-    assert finding.hint.startswith(f"the graph breaks at line {line}, so the code after it is compiled separately")
+    assert finding.hint.startswith(
+        f"the graph breaks at line {line}, so the code after the break is compiled separately"
+    )
 
 
 def test_recompiles_without_a_break_name_none():
@@ -292,7 +294,7 @@ class Resized(torch.nn.Module):
 def test_numpy_number_that_breaks_the_graph_is_named():
     np = pytest.importorskip("numpy")
     finding = only(found_in(Resized(np.float64(0.5)), torch.ones(1, 1, 4), diagnose="off"), "graph-break")
-    assert finding.hint.startswith("self.scale: torch traces a NumPy number as a tensor")
+    assert finding.hint.startswith("self.scale: torch traces a NumPy scalar as a tensor")
     assert "running in eager" not in finding.evidence + finding.hint
     assert check_compile(Resized(0.5), torch.ones(1, 1, 4), backend="eager").ok
 
@@ -307,7 +309,7 @@ def test_numpy_number_that_is_an_argument_is_named(by_name):
     image, scale = torch.ones(1, 1, 4), np.float64(0.5)
     one = call(image, scale=scale) if by_name else call(image, scale)
     finding = only(found_in(resized, calls=[one], diagnose="off"), "graph-break")
-    assert finding.hint.startswith("scale: torch traces a NumPy number as a tensor")
+    assert finding.hint.startswith("scale: torch traces a NumPy scalar as a tensor")
 
 
 def only_prints(x):

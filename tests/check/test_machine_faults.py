@@ -150,10 +150,10 @@ class CppCompileError(RuntimeError):
     ("output", "what_to_do"),
     [
         ("g++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.", "ran out of memory"),
-        ("main.cpp:3:10: fatal error: Python.h: No such file or directory\n    3 | #include", "headers of Python"),
-        ("main.cpp:3:10: fatal error: 'Python.h' file not found", "headers of Python"),
+        ("main.cpp:3:10: fatal error: Python.h: No such file or directory\n    3 | #include", "Python's headers"),
+        ("main.cpp:3:10: fatal error: 'Python.h' file not found", "Python's headers"),
         ("main.cpp:1:10: fatal error: omp.h: No such file or directory", "Install the missing file"),
-        ("/usr/bin/ld: cannot find -lgomp: No such file or directory", "Install OpenMP for the compiler"),
+        ("/usr/bin/ld: cannot find -lgomp: No such file or directory", "Install the compiler's OpenMP library"),
         ("gcc: fatal error: cannot execute 'cc1plus': execvp: No such file", "Install the compiler's C++ part"),
         ("g++: error: unrecognized command-line option '-std=c++20'; did you mean", "too old for this torch version"),
     ],
@@ -189,7 +189,7 @@ def test_real_compiler_without_the_headers_of_python_is_named(tmp_path):
     compiler.chmod(0o755)
     last = last_line_of_a_check(CXX=str(compiler), TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"))
     assert "CompileUsageError: call 1, compiled: the C++ compiler on this machine failed" in last
-    assert "Python.h: No such file or directory). Install the headers of Python" in last
+    assert "Python.h: No such file or directory). Install Python's headers" in last
 
 
 def test_file_errors_of_the_target_are_its_own(tmp_path):

@@ -148,5 +148,5 @@ def test_shared_sizes():
     if HAS_SHARED:
         assert len(check_compile(added, calls=calls, dynamic_dims=dims, **EAGER).graphs) == 1
         return
-    with pytest.raises(CompileUsageError, match="share the size 'batch'"):
+    with pytest.raises(CompileUsageError, match="share the name 'batch'"):
         check_compile(added, calls=calls, dynamic_dims=dims, **EAGER)

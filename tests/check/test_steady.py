@@ -273,5 +273,5 @@ def test_recompiles_of_the_warm_up_stay_within_the_budget():
 
 @pytest.mark.parametrize("warmup", [0, 2, -1, True, 1.0])
 def test_warm_up_that_leaves_no_call_is_refused(warmup):
-    with pytest.raises(CompileUsageError, match=r"warmup=.* of 2 calls"):
+    with pytest.raises(CompileUsageError, match=r"warmup=.* with 2 calls"):
         check_compile(curve, calls=[call(rows(4)), call(rows(4))], warmup=warmup, backend="eager")

@@ -106,14 +106,14 @@ def test_number_as_a_tensor_that_changes_results_is_not_named():
 
 
 def test_call_in_eager_first_that_changes_what_the_target_keeps_is_not_named():
-    x, advice = torch.ones(3), "call it once in eager"
+    x, advice = torch.ones(3), "call the target once in eager"
     assert named(advice, tried(SetUpLate(counts=False), [call(x), call(x)]))
     assert not named(advice, tried(SetUpLate(counts=True), [call(x), call(x)]))
 
 
 def test_contiguous_input_is_named_although_the_output_lies_otherwise():
     calls = [call(torch.rand(3, 4)), call(torch.rand(4, 3).t())]
-    assert named("pass x contiguous", tried(lambda x: x.sin(), calls))
+    assert named("make x contiguous before the call", tried(lambda x: x.sin(), calls))
 
 
 def test_a_trial_logs_no_error_of_a_size_that_the_user_never_marked():

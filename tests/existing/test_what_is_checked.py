@@ -148,7 +148,7 @@ def test_calls_beyond_the_time_are_left_out_and_named(library):
         ("def g(x):\n    return x\ndef f(x):\n    return g(x) + 1\n", "def test_a(monkeypatch):\n    monkeypatch.setattr(somelib, 'g', lambda x: x)\n    somelib.f(torch.ones(1))\n", "the test has replaced somelib.g"),
         ("def f(x):\n    return x + 1\n", "import threading\ndef test_a():\n    t = threading.Thread(target=somelib.f, args=[torch.ones(1)])\n    t.start()\n    t.join()\n", None),
         ("def f(x):\n    return x + 1\n", "import threading\ndef test_a():\n    done = threading.Event()\n    t = threading.Thread(target=done.wait)\n    t.start()\n    somelib.f(torch.ones(1))\n    done.set()\n    t.join()\n", "the test runs other threads"),
-        ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.jit.trace(somelib.f, torch.ones(1))\n", "the test calls it during tracing"),
+        ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.jit.trace(somelib.f, torch.ones(1))\n", "the target is called during tracing"),
         ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.compile(lambda x: x.sin(), backend='eager')(torch.ones(1))\n    somelib.f(torch.ones(1))\n", "the test itself compiles code"),
     ],
     ids=["raises", "mkdir", "file", "mock", "monkeypatch", "in a thread", "beside a thread", "traced", "compiles"],

@@ -109,7 +109,7 @@ def three(*sizes):
 @via_all
 def test_an_artifact_is_right_at_shapes_that_it_was_not_built_with(via):
     report = check_artifact(Linear().eval(), calls=three(3, 5, 7, 12), via=via, dynamic_dims={"x": 0})
-    assert [row.outcome for row in report.calls] == ["used to build, ran", "ran", "ran", "ran"]
+    assert [row.outcome for row in report.calls] == ["built from this call, ran", "ran", "ran", "ran"]
     assert report.bytes > 100 and report.load_seconds > 0 and report.build_seconds > 0 and report.via == via
 
 
@@ -130,7 +130,7 @@ def other_state_of_torch():
 @via_all
 def test_the_fresh_process_has_the_state_of_torch_that_it_was_built_under(via, other_state_of_torch):
     report = check_artifact(Linear(), calls=three(3), via=via)
-    assert [row.outcome for row in report.calls] == ["used to build, ran"]
+    assert [row.outcome for row in report.calls] == ["built from this call, ran"]
 
 
 @via_all
@@ -143,7 +143,7 @@ def test_the_fresh_process_is_in_the_modes_that_the_check_is_in(via, mode):
     model = Linear()
     with mode():
         report = check_artifact(model, calls=three(3), via=via)
-    assert [row.outcome for row in report.calls] == ["used to build, ran"]
+    assert [row.outcome for row in report.calls] == ["built from this call, ran"]
 
 
 @pytest.mark.skipif(not NEW_TORCH, reason=unavailable("precompile"))
@@ -163,7 +163,7 @@ def other_matmul():
 def test_what_eager_refuses_is_refused(via):
     calls = [*three(3, 5), torch.randn(3, 5)]
     report = check_artifact(Linear(), calls=calls, via=via, dynamic_dims={"x": 0})
-    assert report.calls[2].outcome == "refused, as in eager"
+    assert report.calls[2].outcome == "rejected, as in eager"
 
 
 @via_all
@@ -271,7 +271,7 @@ def test_compiler_that_lacks_something_is_no_finding_of_the_artifact(tmp_path):
         CompileUsageError, match=r"is not possible: the C\+\+ compiler on this machine failed"
     ) as failed:
         check_artifact(Linear(), torch.randn(3, 4), options={"cpp.cxx": str(compiler)})
-    assert "Install the headers of Python" in str(failed.value)
+    assert "Install Python's headers" in str(failed.value)
 
 
 def test_an_op_that_is_registered_there_passes():
@@ -380,7 +380,7 @@ def test_advice_for_an_artifact_names_no_option_that_it_does_not_have(via):
 def test_package_that_answers_for_other_sizes_is_told_of_dynamic_dims():
     calls = [torch.ones(4), torch.ones(8)]
     (hint,) = hints(KeepsItsSize(), calls=calls)
-    assert hint.startswith("the artifact was built for the sizes of call 1") and "dynamic_dims=" in hint
+    assert hint.startswith("the artifact was built for the sizes in call 1") and "dynamic_dims=" in hint
     assert check_artifact(KeepsItsSize(), calls=calls, dynamic_dims={"x": 0}).ok
 
 

@@ -83,7 +83,7 @@ def test_error_that_the_tolerance_of_the_dtype_would_pass_is_found(kind):
     with pytest.raises(CompileCheckFailed) as failed:
         checked(off_by(kind, 3e-5), STEPS)
     (finding,) = failed.value.findings
-    assert finding.kind == "numerics" and "fp64 run of eager" in finding.evidence
+    assert finding.kind == "numerics" and "eager fp64 run" in finding.evidence
 
 
 def test_reference_with_dropout_and_a_named_type():

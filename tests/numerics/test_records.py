@@ -412,7 +412,11 @@ class TestAliasing:
                 lambda a, w: [w + 1] * 2,
                 "output[1] shares memory with output[0] in compiled code",
             ),
-            (lambda a, w: a[1], lambda a, w: a[2], "output starts 4 elements after argument x in eager, but 8"),
+            (
+                lambda a, w: a[1],
+                lambda a, w: a[2],
+                "output starts at offset 4 from argument x in eager, but at offset 8",
+            ),
         ],
     )
     def test_different(self, eager, compiled, said):

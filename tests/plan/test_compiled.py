@@ -62,14 +62,14 @@ def test_the_defect_is_found(plans: dict[str, Plan], name: str) -> None:
 
 def test_a_card_with_too_little_shared_memory() -> None:
     plan = plans_of({"softmax": compiled("long reductions")}, gpu=SMALL)["softmax"]
-    assert any("bytes of shared memory, the card has 64" in finding.message for finding in plan.findings), str(plan)
+    assert any("bytes of shared memory, but the GPU has 64" in finding.message for finding in plan.findings), str(plan)
 
 
 def test_a_kernel_that_spills_is_a_finding() -> None:
     kernel = PlannedKernel("triton_red_fused_sum_0", ("aten.sum",), registers=255, spills=64, shared_memory=0)
     graph = PlannedGraph("", False, (kernel,), (), 0, (1,))
     (finding,) = _of_card(Plan("target", "default", "inductor", "2.15", "cuda", planned=(graph,)))
-    assert finding.kind == "structure" and "spills 64 bytes of registers in each thread" in finding.message
+    assert finding.kind == "structure" and "spills 64 bytes of registers per thread" in finding.message
 
 
 @pytest.mark.slow

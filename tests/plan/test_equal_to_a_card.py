@@ -11,11 +11,14 @@ import pytest
 import torch
 
 from pytest_torch_compile import call, check_plan
+from pytest_torch_compile._torch.planning.attention import Inputs, kernel_of
 from tests.plan.code import different
+from tests.plan.record import LETTERS, points, tensors
 from tests.plan.recorded_cases import OWN, built
 
-RECORD = json.loads((Path(__file__).parent / "recorded" / "NVIDIA-H200_torch-2.11.json").read_text(encoding="utf-8"))
-QUICK = ("mlpnorm", "encoder")
+RECORDED = Path(__file__).parent / "recorded"
+RECORD = json.loads((RECORDED / "NVIDIA-H200_torch-2.11.json").read_text(encoding="utf-8"))
+ATTENTION = json.loads((RECORDED / "NVIDIA-H200_torch-2.11.attention.json").read_text(encoding="utf-8"))
 VISION = ("resnet18", "mobilenet")
 
 pytestmark = pytest.mark.skipif(
@@ -23,11 +26,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def _case(name: str) -> object:
-    return pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow])
-
-
-@pytest.mark.parametrize("name", [_case(name) for name in RECORD["cases"]])
+@pytest.mark.parametrize("name", RECORD["cases"])
 def test_the_code_is_that_of_the_card(name: str) -> None:
     _require_packages_of_the_record(name)
     case = built(name)
@@ -36,6 +35,17 @@ def test_the_code_is_that_of_the_card(name: str) -> None:
     recorded = RECORD["cases"][name]
     assert len(plan.code) == len(recorded)
     assert [different(code, hashes) for code, hashes in zip(plan.code, recorded, strict=True)] == [""] * len(recorded)
+
+
+def test_attention_uses_the_kernel_of_the_card() -> None:
+    wrong = []
+    for point, letter in zip(points(), "".join(ATTENTION["chosen"]), strict=True):
+        *inputs, dropout, causal = tensors(*point, device="meta")
+        with torch.set_grad_enabled(inputs[0].requires_grad):
+            kernel = kernel_of(Inputs(*inputs, dropout, causal, capability=(9, 0)))
+        if LETTERS[kernel] != letter:
+            wrong.append((point, kernel, letter))
+    assert not wrong
 
 
 def _require_packages_of_the_record(name: str) -> None:

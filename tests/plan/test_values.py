@@ -66,7 +66,7 @@ def test_values_need_tensors_with_values() -> None:
         model, x = nn.Linear(4, 4), torch.empty(2, 4)
     with pytest.raises(CompileUsageError, match="tensors have no values to compare"):
         check_plan(model, x, values=True)
-    with pytest.raises(CompileUsageError, match="values=True needs a model and inputs with values on the CPU"):
+    with pytest.raises(CompileUsageError, match="values=True needs a model and inputs on the CPU"):
         check_plan(nn.Linear(4, 4), x, values=True)
 
 
@@ -79,4 +79,4 @@ def test_a_reference_that_draws_other_random_numbers_is_reported() -> None:
     planned.output = flatten(output + 1)
     judge = Judge(target, calls, False, None)
     assert {finding.kind for finding in judge.findings(Values([eager], [planned]), {})} == {"numerics"}
-    assert any("random numbers are drawn differently" in line for line in judge.not_observable)
+    assert any("draws other random numbers" in line for line in judge.not_observable)

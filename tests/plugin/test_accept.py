@@ -74,7 +74,7 @@ def test_what_is_gone_is_reported_and_taken_away(project):
     result = project(SOUND)
     result.assert_outcomes(passed=3)
     assert lines_with(result, "::test_a: no longer needed: gb-") and lines_with(
-        result, "1 recompiles are accepted, but 0 occurred"
+        result, "accepted recompiles: 1, but only 0 needed"
     )
     assert lines_with(project(SOUND, "--compile-accept", "-k", "test_a"), "::test_a: - gb-")
     assert [test.split("::")[1] for test in accepted(project)["tests"]] == ["test_b"]
@@ -199,7 +199,7 @@ def test_what_another_torch_shows_is_not_stale():
     assert acceptance.stale(entry({"2.6": 2}, a=["2.6"]), found(), "2.13") == []
     assert acceptance.stale(entry({"2.13": 2}, a=["2.13"]), found(recompiles=1), "2.13") == [
         "a at a.py:1 (r)",
-        "2 recompiles are accepted, but 1 occurred",
+        "accepted recompiles: 2, but only 1 needed",
     ]
 
 

@@ -50,7 +50,7 @@ CONFTEST = """
         def again(child, at_most, **options):
             ASKED.append(at_most)
             print("further compilation, at most", at_most)
-            return [figures(*names)]
+            yield figures(*names)
 
         described = lambda device: figures("SLOWER").environment
         monkeypatch.setattr(measure, "environment_of", described)
@@ -159,7 +159,7 @@ def test_slower_kernels_fail_the_test_itself(project: pytest.Pytester, monkeypat
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "*device time relative to eager's device time is 5.1% slower than in the baseline (95% interval * over 4 more *",
+            "*device time relative to eager's device time is 5.1% longer than in the baseline (95% interval * over 4 more *",
             "*eager device time*",
             "*compiled device time*",
             "*where: kernels (of +4.6% wall time*",
@@ -176,7 +176,7 @@ def test_isolated_test_is_gated_and_stored_too(project: pytest.Pytester, monkeyp
     monkeypatch.setenv("SLOWER", "0.05,0.045")
     result = run(project, "--compile-isolate")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*device time relative to eager's device time is 5.1% slower than in the baseline*"])
+    result.stdout.fnmatch_lines(["*device time relative to eager's device time is 5.1% longer than in the baseline*"])
 
 
 def test_slower_host_is_called_host(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

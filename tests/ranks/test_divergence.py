@@ -218,7 +218,7 @@ def returns_early():
     [
         (one_more_collective, "collectives in the guarded region", "all_reduce sum"),
         (recompiles_then_is_killed, "1 recompile in the guarded region, but 0 on rank 0", "expected 4, actual 3"),
-        (returns_early, "returned while rank 0 was still running", ""),
+        (returns_early, "returned after the guarded region, but rank 0 did not return", ""),
     ],
 )
 def test_a_divergence_is_told_though_ranks_hang_or_die(ranks, plant, says, told):
@@ -372,7 +372,9 @@ def test_what_is_compared_can_be_chosen(ranks):
     ranks.run(a_batch_of_another_size, same=["graph_breaks"])
     found, _ = divergences(ranks, a_batch_of_another_size, same=["graphs"])
     assert "1 more" not in found[0].message and "graph" in found[0].message
-    with pytest.raises(CompileUsageError, match=r"same=\['order'\]: must be a list of 'graph_breaks', 'recompiles'"):
+    with pytest.raises(
+        CompileUsageError, match=r"same=\['order'\]: must be a list of these names: 'graph_breaks', 'recompiles'"
+    ):
         ranks.run(rank, same=["order"])
     with pytest.raises(CompileUsageError, match="must be a list"):
         RankGroup(2, same="graphs")

@@ -249,7 +249,7 @@ def test_a_hang_ends_at_the_time_limit_and_says_where_each_rank_was(ranks, capsy
     assert headline(finding) == "ranks 0, 1: did not finish within 2 s" and finding.limit == 2
     assert f"rank 0 was at {os.path.relpath(__file__)}" in finding.evidence and "in barrier" in finding.evidence
     assert "rank 1 was at" in finding.evidence and finding.location.function == "hanging"
-    assert "hanging failed on 2 ranks: 1 finding" in str(failed)
+    assert "hanging failed when run on 2 ranks: 1 finding" in str(failed)
     assert "[rank 0] going to hang" in capsys.readouterr().out
 
 
@@ -360,7 +360,7 @@ def options():
 
 def test_nccl_without_devices_says_so(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(CompileUsageError, match="one CUDA device for each of 2 ranks"):
+    with pytest.raises(CompileUsageError, match="one CUDA device per rank: 2 on this machine, which has 1"):
         run_ranks(summed, 2, 1.0, backend="nccl")
 
 

@@ -122,8 +122,8 @@ def test_write_leaves_the_old_file_when_it_fails(tmp_path):
     ("text", "message"),
     [
         ("{", "is not valid JSON"),
-        ("[]", "is not a report"),
-        ('{"schema_version": 1}', "is not a report"),
+        ("[]", "is not a pytest-torch-compile report"),
+        ('{"schema_version": 1}', "is not a pytest-torch-compile report"),
         ('{"schema_version": 99, "tests": [], "summary": {}}', "has schema 99"),
     ],
 )

@@ -129,7 +129,10 @@ def test_trends_are_those_of_the_same_choice_of_tests():
 
 def test_counts_of_both_legs_are_named():
     page = html.page(documents.typical())
-    assert "849 Python calls in eager, 303 compiled" in page and "9 kernels in eager, 2 compiled" in page
+    assert (
+        "Python calls in one call: 849 eager, 303 compiled" in page
+        and "kernels in one call: 9 eager, 2 compiled" in page
+    )
 
 
 def test_cause_and_the_settings_that_differ_are_shown():
@@ -208,7 +211,7 @@ def test_nothing_hostile_runs_or_becomes_an_element(opened):
 
 
 def test_an_empty_run_has_a_page(opened):
-    assert opened(documents.made(exit_status=5)).locator("h1").inner_text() == "No test that uses the plugin ran"
+    assert opened(documents.made(exit_status=5)).locator("h1").inner_text() == "No test used the plugin"
 
 
 def test_a_thousand_tests_stay_usable(opened):

@@ -103,7 +103,7 @@ def test_defect_that_is_planted_in_torch_has_none(folder):
     assert {
         name: line
         for name, line in lines.items()
-        if not line.startswith("no reproduction: no script failed in the same way: ")
+        if not line.startswith("no reproduction: no script failed in the same way as the check: ")
     } == {}
 
 

@@ -184,7 +184,7 @@ def test_what_cannot_be_written_is_said(repro, tmp_path):
     names = {"torch": torch}
     exec("def target(x):\n    print(x.shape)\n    return x.sin()\n", names)
     line = repro(names["target"], X)
-    assert line.startswith("no reproduction: no script failed in the same way: ")
+    assert line.startswith("no reproduction: no script failed in the same way as the check: ")
     assert not (tmp_path / "repro").exists()
 
 
@@ -525,6 +525,6 @@ def test_file_that_breaks_for_another_cause_is_not_kept(repro, monkeypatch):
     monkeypatch.setattr(reproduction, "_run", other_cause)
     line = repro(prints, torch.ones(3))
     assert (
-        "its graph break has a different cause: AssertionError: graph-break: Unsupported: Data-dependent branching"
+        "the script's graph break has a different cause: AssertionError: graph-break: Unsupported: Data-dependent branching"
         in line
     )

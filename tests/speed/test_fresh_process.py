@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from pytest_torch_compile.child import Child, Ended
 from pytest_torch_compile.disk import machine_lock
 from pytest_torch_compile.speed import fresh_process as confirm
-from pytest_torch_compile.speed import gpus
+from pytest_torch_compile.speed import gpus, turns
 from pytest_torch_compile.speed.measuring import device
 from pytest_torch_compile.speed.measuring.device import HELD_LOCK
 from pytest_torch_compile.speed.sample import Paired, SpeedSample
@@ -62,7 +64,9 @@ def test_nobody_asked_for_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_cold_and_warm_start_share_a_cache_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     caches = []
 
-    def run(child: Child, seconds: float, environment: Mapping[str, str]) -> tuple[dict[str, SpeedSample], Ended]:
+    def run(
+        child: Child, seconds: float, environment: Mapping[str, str], stop: threading.Event | None
+    ) -> tuple[dict[str, SpeedSample], Ended]:
         caches.append(environment["TORCHINDUCTOR_CACHE_DIR"])
         assert not list(Path(caches[0]).iterdir())
         assert child.job.options == {"compile_cache": caches[0]}
@@ -74,25 +78,105 @@ def test_cold_and_warm_start_share_a_cache_of_their_own(monkeypatch: pytest.Monk
     assert caches[0] == caches[1]
 
 
+@pytest.fixture
+def three_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "nvidia_smi", lambda query: [["0", "GPU-a"], ["1", "GPU-b"], ["2", "GPU-c"]])
+    monkeypatch.setattr(device, "machine_lock", lambda name, directory: machine_lock(f"test-{os.getpid()}-{name}"))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+@pytest.mark.usefixtures("three_gpus")
 def test_free_gpus_measure_at_once_each_in_a_cache_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     both, seen = threading.Barrier(2, timeout=20), []
 
-    def run(child: Child, seconds: float, environment: Mapping[str, str]) -> tuple[dict[str, SpeedSample], Ended]:
+    def run(
+        child: Child, seconds: float, environment: Mapping[str, str], stop: threading.Event | None
+    ) -> tuple[dict[str, SpeedSample], Ended]:
         both.wait()
         seen.append((environment["CUDA_VISIBLE_DEVICES"], environment[HELD_LOCK]))
         caches.add(environment["TORCHINDUCTOR_CACHE_DIR"])
         return {"a": SAMPLE}, Ended(0, "")
 
     caches: set[str] = set()
-    monkeypatch.setattr(gpus, "nvidia_smi", lambda query: [["0", "GPU-a"], ["1", "GPU-b"], ["2", "GPU-c"]])
-    monkeypatch.setattr(device, "machine_lock", lambda name, directory: machine_lock(f"test-{os.getpid()}-{name}"))
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(confirm, "run", run)
     with device.device_lock("GPU-b"):
-        assert confirm.fresh_samples(CHILD, 2, own="GPU-b", cache=None) == [SAMPLE, SAMPLE]
+        assert list(confirm.fresh_samples(CHILD, 2, own="GPU-b", cache=None)) == [SAMPLE, SAMPLE]
         assert sorted(seen) == [("GPU-a", f"GPU-b{os.pathsep}GPU-a"), ("GPU-b", f"GPU-b{os.pathsep}GPU-a")]
         assert len(caches) == 2
         caches.clear()
-        kept = confirm.fresh_samples(CHILD, 2, own="GPU-b", cache="kept")
+        kept = list(confirm.fresh_samples(CHILD, 2, own="GPU-b", cache="kept"))
     assert [sample.kept_cache for sample in kept] == [True, True]
     assert caches == {"kept"}
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_processes_compile_together_and_measure_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread is a process: none measures before all have compiled, and only one measures on a device."""
+    compiled, measuring, most = [], [], []
+    busy = threading.Lock()
+
+    def run(
+        child: Child, seconds: float, environment: Mapping[str, str], stop: threading.Event | None
+    ) -> tuple[dict[str, SpeedSample], Ended]:
+        lock = Path(environment[turns.TURNS])
+        time.sleep(0.1 * len(compiled))
+        compiled.append(environment[confirm.CONFIRMS])
+        lock.with_name(f"ready-{threading.get_ident()}").touch()
+        while not lock.with_name("go").exists():
+            time.sleep(0.01)
+        assert len(compiled) == 4
+        with FileLock(lock):
+            with busy:
+                measuring.append(lock)
+                most.append(measuring.count(lock))
+            time.sleep(0.1)
+            with busy:
+                measuring.remove(lock)
+        return {"a": SAMPLE}, Ended(0, "")
+
+    monkeypatch.setattr(confirm, "run", run)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
+    with device.device_lock("GPU-b"):
+        assert list(confirm.fresh_samples(CHILD, 7, own="GPU-b", cache=None, room=2)) == [SAMPLE] * 4
+    assert (compiled, set(most)) == (["2"] * 4, {1})
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_a_process_that_fails_does_not_stop_the_others_from_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = threading.Lock()
+
+    def run(
+        child: Child, seconds: float, environment: Mapping[str, str], stop: threading.Event | None
+    ) -> tuple[dict[str, SpeedSample], Ended]:
+        if first.acquire(blocking=False):
+            return {}, Ended(1, "out of memory")
+        monkeypatch.setenv(turns.TURNS, environment[turns.TURNS])
+        with turns.turn():
+            return {"a": SAMPLE}, Ended(0, "")
+
+    monkeypatch.setattr(confirm, "run", run)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    with device.device_lock("GPU-b"):
+        assert list(confirm.fresh_samples(CHILD, 2, own="GPU-b", cache=None, room=2)) == [SAMPLE]
+        first.release()
+        with pytest.raises(confirm.NoFigures, match="out of memory"):
+            list(confirm.fresh_samples(CHILD, 1, own="GPU-b", cache=None))
+
+
+def test_processes_that_are_not_needed_any_more_are_ended(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of two processes leaves its sample; the second would run for a minute."""
+    monkeypatch.setattr(gpus, "nvidia_smi", lambda query: [])
+    (project / "test_two.py").write_text(
+        "import os, pathlib, shutil, time\n"
+        "def test_one_of_two():\n"
+        "    try:\n"
+        "        pathlib.Path('first').mkdir()\n"
+        "    except FileExistsError:\n"
+        "        time.sleep(60)\n"
+        "    shutil.copy('made.json', pathlib.Path(os.environ['PYTEST_TORCH_COMPILE_SAMPLES']) / 'a.json')\n"
+    )
+    start = time.monotonic()
+    samples = confirm.fresh_samples(Child(["test_two.py"], project), 2, own="cpu", cache="kept", room=2)
+    assert next(samples).wall == SAMPLE.wall
+    samples.close()
+    assert time.monotonic() - start < 50

@@ -10,6 +10,7 @@ import pytest
 from pytest_torch_compile.disk import machine_lock
 from pytest_torch_compile.speed import gpus
 from pytest_torch_compile.speed.measuring import device
+from pytest_torch_compile.speed.sample import Paired
 
 UUIDS = ["GPU-aa11", "GPU-ab22", "GPU-cc33"]
 
@@ -95,3 +96,23 @@ def test_child_sees_one_and_holds_all_locks() -> None:
         gpus.VISIBLE: UUIDS[2], device.HELD_LOCK: f"{UUIDS[1]}{os.pathsep}{UUIDS[2]}"
     }  # fmt: skip
     assert gpus.only("cpu", ["cpu"]) == {device.HELD_LOCK: "cpu"}
+
+
+@pytest.mark.parametrize(
+    ("available", "free", "cores", "expected"),
+    [
+        ("400 GB", "140000", 16, 15),
+        ("400 GB", "20000", 16, 5),  # 4 GB on the GPU for each
+        ("20 GB", "140000", 16, 3),  # 5 GiB on the host for each
+        ("400 GB", "3000", 16, 1),
+        ("400 GB", "[N/A]", 4, 3),
+    ],
+)
+def test_as_many_processes_compile_at_once_as_fit(
+    available: str, free: str, cores: int, expected: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable:  {int(available[:-3]) * 10**6} kB\n")
+    monkeypatch.setattr(gpus, "MEMORY_OF_HOST", tmp_path / "meminfo")
+    monkeypatch.setattr(gpus, "nvidia_smi", lambda query: [["GPU-aa11", free]])
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert gpus.room(Paired(0.9e9, 0.9e9, 0.0), "GPU-aa11") == expected

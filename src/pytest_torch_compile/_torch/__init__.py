@@ -1,1 +1,3 @@
-"""The only modules that use private torch names. Each module lists the torch versions on which they were checked."""
+"""The only modules that use private torch names. Each module lists the torch versions on which these names were
+checked.
+"""

@@ -1,8 +1,8 @@
 """Build, save and load deployment artifacts of each kind.
 
-Private names used: ``torch._inductor.aoti_compile_and_package`` and ``aoti_load_package``(documented), checked in torch
-2.6, 2.8, 2.11, 2.13 and 2.15; ``torch._dynamo.config.enable_aot_compile`` and ``aot_compile`` of a ``torch.compile``
-result, checked in torch 2.11, 2.13 and 2.15. ``torch.compiler.load_compiled_function`` is public.
+Private names used: ``torch._inductor.aoti_compile_and_package`` and ``aoti_load_package`` (both documented), checked in
+torch 2.6, 2.8, 2.11, 2.13 and 2.15; ``torch._dynamo.config.enable_aot_compile`` and ``aot_compile`` of a
+``torch.compile`` result, checked in torch 2.11, 2.13 and 2.15. ``torch.compiler.load_compiled_function`` is public.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def build(
 
 
 def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., Any]:
-    """Load the artifact and return a callable. A ``precompile`` artifact contains only code and uses the model's
-    weights.
+    """Load the artifact and return a callable. A ``precompile`` artifact contains only code and uses the weights of
+    ``model``.
     """
     if via == "aot_inductor":
         package: Callable[..., Any] = torch._inductor.aoti_load_package(str(path))
@@ -72,8 +72,8 @@ def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., A
 def has_own_cpp_library(path: Path) -> bool:
     """Return whether an AOTInductor package was statically linked with a C++ library.
 
-    torch has already loaded ``libstdc++.so``. A second copy fails or crashes when the package calls it, for example for
-    the regular expressions that parse the device name.
+    torch has already loaded ``libstdc++.so``. A second copy of the library fails or crashes when the package calls it,
+    for example for the regular expressions that parse the device name.
     """
     with zipfile.ZipFile(path) as package:
         libraries = [package.read(name) for name in package.namelist() if name.endswith(".so")]
@@ -101,7 +101,7 @@ def _dynamic_shapes(model: torch.nn.Module, args: Any, kwargs: Any, dims: Dims) 
 
 
 def _marks(dims: Mapping[int, Any]) -> dict[int, Any]:
-    # AUTO detects equal dimensions, and specialises dimensions that the code fixes to one size.
+    # AUTO detects equal dimensions, and specialises dimensions for which the code allows only one size.
     auto: Any = torch.export.Dim.AUTO
     return {
         dim: auto(min=bounds[0], max=bounds[1]) if bounds and callable(auto) else auto for dim, bounds in dims.items()

@@ -1,7 +1,8 @@
-"""Parse what the trace says about a graph break into a location, a reason and a fingerprint. Does not import torch.
+"""Parse the trace's description of a graph break into a location, a reason and a fingerprint. Does not import torch.
 
-The wording was checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. It changes between versions, so a fingerprint is
-computed from the location, the calls that led there and a coarse category of the reason, never from the wording.
+The wording of the descriptions was checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. The wording changes between
+versions, so a fingerprint is computed from the location, the calls that led to it and a coarse category of the reason,
+never from the wording.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
 def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
     """Return the break in a ``dynamo_graph_break_reason`` payload, or None if the text contains no location.
 
-    ``stack`` is a stack of user code that is more precise than the stack in the text, if known: see
-    ``stack.whole_stack``.
+    ``stack`` is the stack of user code from ``stack.whole_stack``, if known; it is more precise than the stack in the
+    text.
     """
     frames = list(stack) or [readable(frame) for frame in below_own(written_stack(payload))]
     if not frames:
@@ -103,7 +104,7 @@ def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> 
         frames = [Location(head["file"], int(head["line"]))]
     reason_text = _reason_text(payload)
     location = user_location(frames)
-    # The stack contains only user frames; the location inside torch is in the text.
+    # ``stack`` contains only user frames; a location inside torch is only in the payload.
     innermost = [readable(frame) for frame in below_own(written_stack(payload))][-1:]
     if location.library is None and innermost and is_torch(innermost[0].file):
         location = replace(location, library=innermost[0])
@@ -168,9 +169,7 @@ def error_stack(trace: str) -> list[Location]:
 
 
 def is_given_up(graph_break: GraphBreak) -> bool:
-    """Return whether this break only repeats an earlier break: torch runs the frame in eager because of the earlier
-    break.
-    """
+    """Return whether this break only repeats an earlier break, which made torch run the frame eagerly."""
     return graph_break.reason.startswith("WON'T CONVERT")
 
 
@@ -189,21 +188,21 @@ def _labelled(text: str, label: str) -> list[str]:
 
 
 def categorise(reason: str) -> str:
-    """Return the category of a reason, which is the same on every torch version."""
+    """Return the category of a reason. The category is the same on every torch version."""
     return categories(_ADVICE.sub("", reason))[0]
 
 
 def categories(said: str) -> list[str]:
-    """Return all categories that match a message; the first one decides."""
+    """Return all categories that match a message; the first one is the message's category."""
     return [name for name, pattern in _CATEGORIES if pattern.search(said)] or [OTHER]
 
 
 def fingerprint(location: Location, category: str, callers: Sequence[Location] = ()) -> str:
-    """Return a short id for a break. The id stays the same on other machines, if the line or the file moves, and if
-    torch words the reason differently.
+    """Return a short id for a break. The id is the same on every machine, and does not change if the line or the file
+    moves, or if torch words the reason differently.
 
     The id depends on the calls that led to the break. So if two lines call a helper function that breaks the graph,
-    they count as two breaks.
+    there are two breaks with different ids.
     """
     parts = [*_written_at(location), category]
     if location.library is not None:

@@ -23,8 +23,8 @@ def unavailable() -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment that artifacts depend on: the device and the versions of torch, CUDA, Triton and
-    Python.
+    """Return the properties of this environment on which artifacts depend: the device, and the versions of torch, CUDA,
+    Triton and Python.
     """
     device, cuda, triton = f"cpu {platform.machine()} {torch.backends.cpu.get_cpu_capability()}", "", ""
     if (module := accelerator()) is not None and hasattr(module, "get_device_name"):
@@ -44,7 +44,7 @@ def save() -> tuple[bytes, set[str]] | None:
 
 
 def load(content: bytes) -> set[str]:
-    """Load artifacts into the caches; returns their keys, or an empty set if torch cannot read them."""
+    """Load artifacts into the caches, and return their keys, or an empty set if torch cannot read the artifacts."""
     loaded = torch.compiler.load_cache_artifacts(content)
     return _keys(loaded) if loaded else set()
 

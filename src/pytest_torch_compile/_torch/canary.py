@@ -1,7 +1,8 @@
-"""Compile code with known defects once, to verify that this torch version reports everything that checks depend on.
+"""Compile functions with known defects, once per process, to verify that this torch version reports everything on which
+checks depend.
 
-Without this, a renamed trace event would look like "no recompiles". If the backend is never called, compilation is
-turned off; the check itself reports this.
+Without this self-test, a renamed trace event would look like "no recompiles". If the backend is never called,
+compilation is turned off, which the check itself reports.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (names below),
 ``convert_frame.FRAME_COUNTER``, ``FRAME_COMPILE_COUNTER``, ``input_codes`` and ``output_codes`` (``seen``,
@@ -71,7 +72,7 @@ _FUNCTIONS = {
     for function in (breaking, breaking_in_try, retyped, refused)
 }
 _FIRST = {name: function.__code__.co_firstlineno for name, function in _FUNCTIONS.items()}
-# Information that verdicts depend on, as returned by ``_shown``.
+# The result of ``_shown`` if torch reports all information on which verdicts depend.
 _PLANTED: dict[str, list[Any]] = {
     "graphs": [
         ("breaking", (0, "0"), ("sin",)),
@@ -83,7 +84,7 @@ _PLANTED: dict[str, list[Any]] = {
     "graph breaks": [("breaking", _FIRST["breaking"] + 3), ("breaking_in_try", _FIRST["breaking_in_try"] + 4)],
     "recompiles": [("retyped", _FIRST["retyped"], "dtype")],
     "eager fallback at the recompile limit": [("retyped", _FIRST["retyped"], "dtype")],
-    "swallowed errors of the backend": [("refused", _FIRST["refused"], True)],
+    "swallowed backend errors": [("refused", _FIRST["refused"], True)],
 }
 
 
@@ -97,8 +98,8 @@ def observer() -> TraceObserver:
 
 
 def not_shown() -> tuple[list[str], list[str]]:
-    """Return the information that torch does not provide, as two lists: verdicts depend on the first list, and the
-    second list is only reported. Tested once per process.
+    """Return the information that torch does not provide, as two lists: information on which verdicts depend, and
+    information that is only shown in reports. The self-test runs once per process.
     """
     global _not_shown
     with _lock:
@@ -108,7 +109,7 @@ def not_shown() -> tuple[list[str], list[str]]:
         try:
             seen = _compile_planted(backend_calls)
             shown = _shown(seen)
-        except Exception as error:  # the caller did not cause it, and the check can still report other results
+        except Exception as error:  # the code under test did not cause it, and the check can still report other results
             if machine_fault(error, compiling=True):
                 raise
             return [f"not observable on torch {torch_version()}: the observer's self-test raised {error!r}"], []
@@ -116,7 +117,7 @@ def not_shown() -> tuple[list[str], list[str]]:
             return [], []
         version = f"not observable on torch {torch_version()}"
         missing = [
-            f"{version}: {what} (the self-test triggered them, but they were not detected)"
+            f"{version}: {what} (not detected in the plugin's self-test)"
             for what in _PLANTED
             if shown[what] != _PLANTED[what]
         ]
@@ -133,14 +134,14 @@ def _shown(seen: Observation) -> dict[str, list[Any]]:
         return place.line if place is not None and place.file == _FILE else 0
 
     ids = [graph.compile_id.rpartition("/") for graph in seen.graphs]
-    frames = list(dict.fromkeys(frame for frame, _, _ in ids))  # dynamo continues the numbers of earlier compilations
+    frames = list(dict.fromkeys(frame for frame, _, _ in ids))  # dynamo continues the numbering of earlier compilations
     numbers = [(frames.index(frame), attempt) for frame, _, attempt in ids]
     return {
         "graphs": [(g.frame, number, g.ops) for g, number in zip(seen.graphs, numbers, strict=True)],
         "graph breaks": [(b.location.function, line(b.location)) for b in seen.graph_breaks],
         "recompiles": [(r.frame, line(r.location), r.guards[0].cause) for r in seen.recompiles],
         "eager fallback at the recompile limit": [(f.frame, line(f.location), f.cause) for f in seen.fallbacks],
-        "swallowed errors of the backend": [(e.frame, line(e.location), "planted" in e.message) for e in seen.errors],
+        "swallowed backend errors": [(e.frame, line(e.location), "planted" in e.message) for e in seen.errors],
     }
 
 
@@ -167,8 +168,8 @@ def _compile_planted(backend_calls: list[None]) -> Observation:
 
 @contextmanager
 def _usual_settings() -> Iterator[None]:
-    """Inside the ``with`` block, use torch's default settings instead of the caller's settings, but with a low
-    recompile limit, and with swallowing of errors turned on.
+    """Inside the ``with`` block, use torch's default settings instead of the caller's, except that the recompile limit
+    is low and errors are swallowed.
     """
     config: Any = torch._dynamo.config
     wanted = {
@@ -188,7 +189,9 @@ def _usual_settings() -> Iterator[None]:
 
 @contextmanager
 def _unnoticed() -> Iterator[None]:
-    """Suppress logs and warnings, and restore counters and compiled code."""
+    """Suppress logs and warnings inside the ``with`` block. Afterwards, restore the counters and discard the code that
+    was compiled in the block.
+    """
     logger, counter, codes_before = trace_logger(), convert_frame.FRAME_COUNTER, _codes()
     compile_counter = dict(convert_frame.FRAME_COMPILE_COUNTER)
     listening, logger.handlers[:] = list(logger.handlers), []

@@ -1,7 +1,7 @@
-"""Make dynamo capture more code, by turning on config switches and by tracing functions marked with
+"""Make dynamo capture more code, by turning on config switches, and by tracing functions that are marked with
 ``torch.compiler.disable``.
 
-Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def capturing(switches: tuple[str, ...]) -> Iterator[None]:
 
 
 def written(switch: str) -> str:
-    """Write the switch as source code."""
+    """Return the line of source code that turns on the switch."""
     return f"torch._dynamo.config.{switch} = True"
 
 
@@ -50,7 +50,7 @@ def disabled_functions(said: str) -> list[Any]:
 
 @contextmanager
 def enabled(functions: Sequence[Any]) -> Iterator[None]:
-    """Trace these functions inside the ``with`` block as if they were not marked."""
+    """Inside the ``with`` block, trace these functions as if they were not marked with ``torch.compiler.disable``."""
     try:
         for function in functions:
             function._torchdynamo_disable = False

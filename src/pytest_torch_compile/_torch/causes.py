@@ -21,8 +21,8 @@ REFUSES_RECOMPILES = ("torch._dynamo.config.error_on_recompile", STANCE)
 
 
 def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: Sequence[str]) -> list[Finding]:
-    """Add to each finding the first setting that may have caused it; a finding without a matching setting is
-    unchanged.
+    """Add to every finding, as its cause, the first of the settings in ``names`` that deviates from torch's default and
+    can have an effect. If there is no such setting, the findings are unchanged.
     """
     setting = first_of(deviations, names)
     if setting is None:
@@ -32,14 +32,14 @@ def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: 
         replace(
             finding,
             cause=str(setting),
-            hint=(f"{back}, or change the code that sets it so that it restores the old value afterwards"),
+            hint=(f"{back}, or make the code that sets it restore the old value afterwards"),
         )
         for finding in findings
     ]
 
 
 def first_of(deviations: Sequence[Deviation], names: Sequence[str]) -> Deviation | None:
-    """Return the first deviation among these settings that can have an effect, or None."""
+    """Return the first deviation of a setting in ``names`` that can have an effect, or None."""
     return next((one for one in deviations if one.name in names and _has_effect(one)), None)
 
 

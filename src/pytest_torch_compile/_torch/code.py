@@ -1,10 +1,10 @@
 """Identify the code that Inductor generated, to determine whether two processes ran the same kernels.
 
 Inductor decides some things by timing, such as the tiling of a kernel or the padding of a matrix product. So two
-compilations of one graph rarely produce the same code, and their speed differs.
+compilations of one graph often produce different code, which runs at different speeds.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``PyCodeCache.modules``. Each module has a ``call``
-for each graph and the Triton kernels as globals; each kernel has ``launchers`` (only one, once tuned).
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``PyCodeCache.modules``. A graph's module has the
+graph's ``call`` and the Triton kernels as globals; each kernel has ``launchers`` (only one after tuning).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def identity(since: int) -> str:
     """Return hashes of the code and of its tuning choices, in the form ``source/tuning``.
 
     The result is empty if Inductor generated no code. ``since`` is the result of ``loaded`` before compiling. Call this
-    after the code has run, because kernels are tuned in their first call.
+    function after the code has run, because kernels are tuned when they are first called.
     """
     graphs = [module for module in _modules()[since:] if hasattr(module, "call")]
     if not graphs:

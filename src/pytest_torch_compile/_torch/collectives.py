@@ -17,7 +17,8 @@ _LINE = re.compile(
     r"torch\.ops\.(?:_c10d_functional|_dtensor)\.(?P<op>\w+)(?:\.\w+)?\((?P<arguments>.*?)\)(?:;.*)?$"
 )
 _NAME = re.compile(r"'([^']*)'")
-# The graph in each event. AOTAutograd's joint graph is left out, because it repeats the forward and backward graphs.
+# Maps each event to the kind of its graph. AOTAutograd's joint graph is left out, because it repeats the forward and
+# backward graphs.
 GRAPHS = {
     "dynamo_output_graph": "captured",
     "aot_forward_graph": "forward",

@@ -13,7 +13,9 @@ from torch._dynamo.eval_frame import OptimizedModule
 
 
 def uncompiled(target: Any) -> Any:
-    """Return the original target of a ``torch.compile`` result; any other target is returned unchanged."""
+    """Return the callable that was passed to ``torch.compile`` if ``target`` is its result; any other target is
+    returned unchanged.
+    """
     if isinstance(target, OptimizedModule):
         return uncompiled(target._orig_mod)
     original = getattr(target, "_torchdynamo_orig_callable", None)
@@ -24,8 +26,8 @@ def uncompiled(target: Any) -> Any:
 
 
 def rebind(module: torch.nn.Module) -> None:
-    """Make the compiled submodules of a copy run the copy's code, because deepcopy keeps the compiled forward of the
-    original.
+    """Make the compiled submodules of a copied module run the copy's code, because ``deepcopy`` keeps the original's
+    compiled ``forward``.
     """
     for part in module.modules():
         if isinstance(part, OptimizedModule):

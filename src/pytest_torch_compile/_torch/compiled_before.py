@@ -1,8 +1,8 @@
 """Handle earlier compilations: find functions with graphs, observe calls to compiled code, and discard graphs.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``convert_frame.input_codes``,
-``torch._dynamo.eval_frame._debug_get_cache_entry_list``, ``reset_code``, and ``_callback_from_stance``, which runs at
-each call of a compiled function. The graph that a call runs is chosen in C and not observable.
+``torch._dynamo.eval_frame._debug_get_cache_entry_list``, ``reset_code``, and ``_callback_from_stance``, which runs on
+each call of a compiled function. Which graph a call runs is decided in C, and is not observable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Run code in eager while ``is_compiling()`` returns True, so that it takes the branches meant for compiled code.
+"""Run code eagerly while ``is_compiling()`` returns True, so that the code takes the branches meant for compiled code.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.compiler._is_compiling_flag``, which
-``torch.compiler.is_compiling`` returns in eager; dynamo itself returns True for it and for ``is_dynamo_compiling``.
+``torch.compiler.is_compiling`` returns in eager code. While dynamo traces, it replaces calls to ``is_compiling`` and
+``is_dynamo_compiling`` with True.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ def _yes() -> bool:
 
 @contextmanager
 def believing_to_be_compiled() -> Iterator[list[Location]]:
-    """Make both functions return True inside the ``with`` block, and record each line outside torch that calls one of
-    them.
+    """Make ``is_compiling`` and ``is_dynamo_compiling`` return True inside the ``with`` block, and record each line
+    outside torch that calls one of them.
     """
     asked: list[Location] = []
     compiler: Any = torch.compiler

@@ -1,7 +1,7 @@
 """Observe CUDA graphs while code runs: warm-ups, recordings, replays, and runs that silently use no CUDA graph.
 
-torch counts a skip during compilation, and when it gives up on a function. It does not count sizes that are not in
-``cudagraph_capture_sizes``, sizes beyond ``cudagraph_dynamic_shape_rerecord_limit`` (since 2.15), later calls of
+torch counts a skip during compilation, and when it first gives up on a function. It does not count sizes that are not
+in ``cudagraph_capture_sizes``, sizes beyond ``cudagraph_dynamic_shape_rerecord_limit`` (since 2.15), later calls of
 functions that it gave up on, or partitioned graphs in which no part can become a CUDA graph. So this module wraps the
 functions that make these decisions.
 
@@ -23,8 +23,8 @@ from typing import Any
 
 OUTSIDE_SIZES = "the size {size} is not in torch._inductor.config.triton.cudagraph_capture_sizes"
 PAST_LIMIT = "there are more sizes than torch._inductor.config.triton.cudagraph_dynamic_shape_rerecord_limit allows"
-GIVEN_UP = "torch gave up on the function: it changes an input in place, or was re-recorded too often"
-NO_PARTITION = "torch partitioned the graph, but none of the parts can become a CUDA graph"
+GIVEN_UP = "torch gave up on the function, because the function changes an input in place or was re-recorded too often"
+NO_PARTITION = "torch partitioned the graph, but no partition can become a CUDA graph"
 
 
 def cuda_is_there() -> bool:
@@ -48,7 +48,7 @@ class CudagraphCounts:
     not_used: list[str] = field(default_factory=list)
 
     def reasons(self) -> list[str]:
-        """Return one reason for each run that did not use a CUDA graph."""
+        """Return a reason for each run that should have used a CUDA graph but did not."""
         past_limit = max(0, self.asked - self.managed) if self.limited else 0
         return [*self.without, *[PAST_LIMIT] * past_limit]
 

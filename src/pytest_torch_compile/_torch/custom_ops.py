@@ -1,7 +1,7 @@
 """Observe custom ops during the eager run, and keep copies of their arguments.
 
-Below autograd, every op is visible, including ops called from C++, but it is not visible whether a gradient was needed.
-Whether a gradient was needed is visible only where Python calls the op, so both levels are observed.
+Below autograd, every op is visible, including ops called from C++. Whether a gradient was needed is visible only above
+autograd, where Python calls the op. So both levels are observed.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.utils._python_dispatch.TorchDispatchMode``,
 ``torch.utils._pytree``, ``torch._ops.OpOverload`` and ``OpOverloadPacket``, ``torch._C._jit_resolve_packet``,
@@ -35,7 +35,7 @@ TORCHS_OWN = frozenset({
     "onednn", "onnx", "onnx_symbolic", "prepacked", "prim", "prims", "profiler", "quantization", "quantized",
     "quantized_decomposed", "rngprims", "sparse", "static_runtime", "streams", "symm_mem",
 })  # fmt: skip
-# Maximum number of different inputs kept per op. A model calls an op with few different inputs; a loop may use many.
+# Maximum number of distinct inputs kept per op. A model calls an op with few distinct inputs; a loop may use many.
 SAMPLES = 8
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
@@ -44,8 +44,9 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 class Sample:
     """One call of an op: copies of the arguments, taken before the op ran, and whether a gradient was needed.
 
-    ``wanted``: gradients were recorded, and an input required one. ``reached``: backward reached the outputs; None if
-    unknown, because no output requires a gradient or the op was not called from Python.
+    ``wanted`` is true if gradients were enabled and an input required a gradient. ``reached`` is true if backward
+    reached an output, and None if this is unknown, because no output requires a gradient or the op was not called from
+    Python.
     """
 
     op: Any
@@ -70,7 +71,7 @@ class Sample:
         return args, kwargs
 
     def described(self) -> str:
-        """Return a short description of the arguments: ``float32[2, 3], 0.5``."""
+        """Return a short description of the arguments, such as ``float32[2, 3], 0.5``."""
         return ", ".join(_described(leaf) for leaf in pytree.tree_leaves((self.args, self.kwargs)))
 
 
@@ -78,7 +79,7 @@ class CustomOps:
     """The ops that ran inside the ``with`` block of ``watching``. ``samples`` maps each op to its samples, and
     ``left_out`` maps each op to the number of inputs that were not kept.
 
-    ``subclasses`` are ops that received tensor subclasses, such as a DTensor, which opcheck does not support.
+    ``subclasses`` contains the ops that received tensor subclasses (such as DTensor), which opcheck does not support.
     """
 
     def __init__(self) -> None:
@@ -133,16 +134,16 @@ class CustomOps:
 
 
 def has_formula(op: Any, device: str) -> bool:
-    """Return whether the op has a gradient formula, or is composed of ops that have one."""
+    """Return whether a backward formula is registered for the op, or the op is composed of ops that have one."""
     keys = (f"Autograd{device.upper()}", "Autograd", "CompositeImplicitAutograd")
     return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in keys)
 
 
 def wrong_stride(sample: Sample) -> str:
-    """Return a message if the fake's outputs and the op's outputs have different strides. With torch 2.6, opcheck does
-    not report this on a CPU.
+    """Return a message if an output of the op and the corresponding output of its fake implementation have different
+    strides; otherwise, an empty string. With torch 2.6, opcheck does not report such a difference on the CPU.
 
-    opcheck itself reports a fake that fails or whose output has a different shape.
+    opcheck itself reports a fake implementation that fails or whose outputs have different shapes.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -166,8 +167,8 @@ def wrong_stride(sample: Sample) -> str:
         significant = [dim for dim, size in enumerate(one.shape) if size > 1]
         if any(one.stride(dim) != other.stride(dim) for dim in significant):
             return (
-                f"the op's output has strides {tuple(one.stride())}, but the output of the fake has strides "
-                f"{tuple(other.stride())}"
+                f"the op's output has strides {tuple(one.stride())}, but the fake implementation's output has "
+                f"strides {tuple(other.stride())}"
             )
     return ""
 

@@ -29,7 +29,7 @@ def defaults() -> Defaults:
 
 
 def set_defaults(wanted: Defaults) -> None:
-    """Set the defaults. Values that are unchanged are not set again, because setting a value makes one of dynamo's
+    """Set the defaults. A value that is already set is not set again, because setting a value makes one of dynamo's
     guards fail.
     """
     current = defaults()

@@ -23,7 +23,7 @@ from .user_lines import is_torch
 
 _CONFIGS = ("torch._dynamo.config", "torch._inductor.config", "torch._functorch.config")
 _VARIABLES = re.compile(r"^TORCH(DYNAMO|_DYNAMO|INDUCTOR|_COMPILE|_COMPILER|_FUNCTORCH)_")
-# Settings of file locations, compile processes and logging, which do not affect verdicts.
+# Settings for file locations, compile processes and logging, which do not affect verdicts.
 _HARMLESS = re.compile(r"(_DIR|_THREADS|_VERBOSE|_PROFILE|_PROFILER|_CPROFILE|_LOG\w*|_WORKER\w*)$")
 
 _EARLIER_NAMES = {
@@ -42,8 +42,10 @@ def deviations() -> list[Deviation]:
     for source in (_configured, _stance, _global_modes, _environment):
         try:
             differing += source()
-        except Exception as error:  # a future torch version may store settings elsewhere; no check may fail for that
-            differing.append(Deviation(f"a setting of {source.__name__[1:]}", f"not observable: {error!r}", "unknown"))
+        except Exception as error:  # a future torch version may store settings elsewhere; checks must not fail then
+            differing.append(
+                Deviation(f"a torch setting ({source.__name__[1:]})", f"not observable: {error!r}", "unknown")
+            )
     return [Deviation(one.name, one.value, one.default, one.where or _left_by.get(one.name, "")) for one in differing]
 
 
@@ -54,7 +56,9 @@ def note_before_tests() -> None:
 
 
 def note_left_by(test: str) -> None:
-    """Record the settings that ``test`` changed, and discard the settings that are at their defaults again."""
+    """Record the settings that ``test`` changed, and discard the records of settings that are at their defaults
+    again.
+    """
     _note(f"left by {test}")
 
 
@@ -73,7 +77,7 @@ def _note(otherwise: str) -> None:
 
 
 def _set_at_import(setting: str, modules: Iterable[str]) -> str:
-    """Return the top-level line in one of these modules that changes the setting; empty if there is none."""
+    """Describe the top-level line in one of these modules that changes the setting; empty if there is none."""
     name = setting.rpartition(".")[2]
     known = "|".join(filter(None, (name, _EARLIER_NAMES.get(name))))
     sets = re.compile(rf"^[A-Za-z_][\w.]*\.(?:{known})(?:\s*=(?!=)|\()")
@@ -102,7 +106,7 @@ def changed_config() -> Iterator[tuple[str, str, Any, Any, str]]:
             if getattr(entry, "alias", None) or (override is _UNSET_SENTINEL and not by_environment):
                 continue
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of deprecated entries
+                warnings.simplefilter("ignore")  # about deprecated entries
                 value = functools.reduce(getattr, name.split("."), config)
             try:
                 differs = bool(value != entry.default)
@@ -165,7 +169,7 @@ def _matmul_precision() -> str:
     try:
         return str(torch.get_float32_matmul_precision())
     except RuntimeError:  # changed through the newer per-backend settings, which the older function cannot read
-        return "of each backend"
+        return "set per backend"
 
 
 def _environment() -> Iterator[Deviation]:

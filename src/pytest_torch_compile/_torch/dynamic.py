@@ -16,7 +16,7 @@ from ..findings import CompileUsageError
 def mark_unbacked_dim(tensor: torch.Tensor, dim: int, name: str, shared: bool) -> None:
     """Mark one dimension as unbacked, so that no graph may depend on its size, not even on whether the size is 0 or 1.
 
-    If ``shared`` is true, all dimensions with this ``name`` have the same size.
+    If ``shared`` is true, all dimensions with the same ``name`` share one size.
 
     Raises:
         CompileUsageError: If this torch version does not support shared sizes.
@@ -29,8 +29,8 @@ def mark_unbacked_dim(tensor: torch.Tensor, dim: int, name: str, shared: bool) -
         mark_unbacked(tensor, dim, shape_id=name)
     else:
         raise CompileUsageError(
-            f"dynamic_dims: two dimensions share the size {name!r}, but torch {torch.__version__} does not support "
-            "shared sizes (requires torch 2.11 or newer)"
+            f"dynamic_dims: two unbacked dimensions share the name {name!r}, but torch {torch.__version__} does not "
+            "support shared sizes (requires torch 2.11 or newer)"
         )
 
 

@@ -11,7 +11,7 @@ from ..observation import Location
 from .user_lines import OWN_FOLDER, is_of_python, user_location
 
 _REPORT_IT = re.compile(r"\b(report|file|open)\b.*\b(issue|bug)", re.I)
-# The first error lines of g++, clang++ and their linkers; "ld returned 1 exit status" comes last.
+# Parts of the first error line of g++, clang++ and their linkers; "ld returned 1 exit status" comes last.
 _OF_A_CPP_COMPILER = ("undefined reference", "cannot find", "error:")
 
 
@@ -33,10 +33,11 @@ def usage_error(text: str, error: BaseException) -> CompileUsageError:
 
 
 def error_summary(error: BaseException) -> str:
-    """Return the exception's type and its main sentences.
+    """Return the exception's type and the main lines of its message.
 
-    The main sentences are the first line, the next line if a line ends in a colon, a list (``- ...``) that follows it,
-    and requests (``Please ...``). For the output of a C++ compiler, this is the first error.
+    The main lines are the first line, the lines that directly follow it as long as the previous line ends in a colon or
+    the line is a list item (``- ...``), the first request (``Please ...``) and, in the output of a C++ compiler, the
+    first error.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:

@@ -9,7 +9,7 @@ _PACKED = {getattr(torch, name) for name in ("float4_e2m1fn_x2",) if hasattr(tor
 
 
 def is_packed(dtype: torch.dtype) -> bool:
-    """Return whether an element contains several numbers. torch cannot unpack them, so such tensors are compared as
+    """Return whether each element contains several numbers. torch cannot unpack them, so such tensors are compared as
     bytes.
     """
     return dtype in _PACKED

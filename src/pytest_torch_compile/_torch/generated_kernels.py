@@ -1,8 +1,9 @@
 """Count the kernels that Inductor generates while code runs.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._inductor.metrics.generated_kernel_count``,
-which also counts graphs from Inductor's cache, and ``enable_autograd_cache`` of ``torch._functorch.config``. That cache
-always loads a backward with its forward, so it is turned off while kernels are counted.
+which includes kernels of graphs from Inductor's cache, and ``enable_autograd_cache`` of ``torch._functorch.config``.
+AOTAutograd's cache always loads a backward graph together with its forward graph, so this cache is turned off while
+kernels are counted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find recompile causes that the text of a failed guard does not show: variables of enclosing functions, and modes.
 
 A guard on a closed-over variable looks like a guard on an argument: ``n == 2``. Inference mode removes dispatch keys
-from every tensor, which looks like a change of the tensor. Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+from every tensor, which looks like a change to the tensor. Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class GuardContext:
     def explained(
         self, frame: Any, name: str, location: Location | None, failed: Sequence[FailedGuard]
     ) -> tuple[FailedGuard, ...]:
-        """Add to the guards that just failed the causes that their text does not show."""
+        """Return the guards that just failed. If the text of a guard does not show the real cause, its ``cause`` is
+        corrected.
+        """
         other_mode = torch.is_inference_mode_enabled() not in self._inference.get(frame, {False, True})
         of_values = any(guard.cause in _OF_VALUES for guard in failed)
         users = location is not None and not is_torch(location.file)
@@ -49,8 +51,8 @@ class GuardContext:
 
 
 def _enclosing_variables(location: Location, name: str) -> set[str]:
-    """Return the variables of enclosing functions that a function uses, or an empty set if its source cannot be
-    read.
+    """Return the variables of enclosing functions that a function uses, or an empty set if the function's source cannot
+    be read.
     """
     try:
         module = compile("".join(linecache.getlines(location.file)), location.file, "exec", dont_inherit=True)

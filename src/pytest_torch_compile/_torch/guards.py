@@ -1,4 +1,5 @@
-"""Parse the text of a failed guard into the argument or attribute and the kind of cause. Does not import torch.
+"""Parse the text of a failed guard: find the guarded argument or attribute, and classify the cause. Does not import
+torch.
 
 The wording was checked in torch 2.6 (``L['n'] == 2``), 2.8, 2.11, 2.13 and 2.15 (``n == 2``).
 """
@@ -86,8 +87,8 @@ _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def parse_recompile_reasons(payload: str) -> list[str]:
-    """Parse all reasons, of which the first is about the newest cache entry. The payload is a string or a JSON list of
-    strings.
+    """Return all reasons in the payload, of which the first is about the newest cache entry. The payload is a single
+    reason or a JSON list of reasons.
     """
     for parse in (json.loads, ast.literal_eval) if payload.lstrip().startswith("[") else ():
         with suppress(ValueError, SyntaxError):

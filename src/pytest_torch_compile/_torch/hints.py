@@ -32,18 +32,18 @@ _DYNAMIC_OUTPUTS = {
 
 
 def without_doubt(said: str) -> str:
-    """Remove from torch's text the hint that the code may fail in eager, because the eager run has already
+    """Remove from torch's message the hint that the code may fail in eager mode, because the eager run has already
     succeeded.
     """
     return _DOUBT.sub("", said)
 
 
 def dynamic_output_hint(reason: str) -> str:
-    """Return the alternative to an op with a data-dependent output shape; ``reason`` is torch's message with the op."""
+    """Return an alternative to the op with a data-dependent output shape that torch's message ``reason`` mentions."""
     for op, hint in _DYNAMIC_OUTPUTS.items():
         if re.search(rf"aten\.{op}", reason):
             return f"{hint}; {_CAPTURE}"
     return (
         "the op's output shape depends on data; use an alternative with a fixed "
-        f"shape, or call it outside the compiled function; {_CAPTURE}"
+        f"shape, or call the op outside the compiled function; {_CAPTURE}"
     )

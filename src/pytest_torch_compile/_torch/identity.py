@@ -1,6 +1,6 @@
-"""Detect functions that dynamo recognizes by identity, so that dynamo would treat a copy differently.
+"""Detect functions that dynamo recognizes by identity; dynamo would treat a copy of such a function differently.
 
-Private names used, on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.trace_rules._allowed_callable_ids``,
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.trace_rules._allowed_callable_ids``,
 ``_disallowed_callable_ids`` and, since 2.8, ``_nonstrict_trace_callable_ids``.
 """
 
@@ -11,8 +11,8 @@ import types
 _TABLES = ("_allowed_callable_ids", "_disallowed_callable_ids", "_nonstrict_trace_callable_ids")
 
 
-# The prefixes of attributes that dynamo sets on functions and objects, which are not user state. torch 2.15 leaves
-# ``fake_device`` on a parameter whose ``.data`` was assigned in compiled code.
+# Prefixes of attributes that dynamo sets on functions and objects. These attributes are not user state. torch 2.15
+# leaves ``fake_device`` on a parameter whose ``.data`` was assigned in compiled code.
 DYNAMOS_OWN = ("_torchdynamo", "_dynamo", "fake_device")
 
 

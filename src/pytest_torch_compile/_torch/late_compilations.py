@@ -1,11 +1,11 @@
 """Observe compilations and autotuning after the warm-up, with a separate listener on the trace log.
 
-It is active only for steady-state checks, so that other checks have no overhead.
+This listener is active only in steady-state checks, so that other checks have no overhead.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the trace events ``dynamo_start`` (compilation of a
 frame starts), ``bwd_compilation_metrics`` (a backward was compiled, possibly at the first ``backward()``) and
-``chromium_event``, which names the phases that Inductor times: the phases in ``_TUNES`` measure kernels on the device.
-Kernels that users tune themselves (``triton.autotune``) are not observed.
+``chromium_event``, which reports the phases of a compilation; in the phases that match ``_TUNES``, Inductor times
+kernels on the device. Kernels that users tune themselves (``triton.autotune``) are not observed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _TUNES = re.compile(r"benchmark_all_configs|coordinate_descent_tuning|combo_sequ
 
 
 class LateCompilations(TraceListener):
-    """A listener that records compilations in ``seen`` while the listener is open, inside an open observer. ``call`` is
-    the current call.
+    """A context manager that records compilations in ``seen``; it must be entered inside the ``with`` block of an
+    observer. ``call`` is the number of the current call.
     """
 
     def __init__(self, call: int = 0, seen: list[LateCompilation] | None = None) -> None:
@@ -45,7 +45,7 @@ class LateCompilations(TraceListener):
         listen_no_more(self)
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
-        """Return whether an event may be a compilation."""
+        """Return whether an event may report a compilation."""
         return event in ("dynamo_start", "bwd_compilation_metrics", "chromium_event")
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -1,8 +1,8 @@
 """Detect machine problems that look like errors in the checked code.
 
-The problems are a lack of memory, an unwritable cache, and a C++ compiler that is missing, killed or incomplete. They
-are recognized by the error messages of torch (checked on 2.6, 2.8, 2.11, 2.13 and 2.15), g++, clang++, and Triton
-(checked on 3.2 and 3.9).
+The problems are a lack of memory, an unwritable cache, and a C or C++ compiler that is missing, killed or incomplete.
+These problems are recognized by the error messages of torch (checked on 2.6, 2.8, 2.11, 2.13 and 2.15), g++, clang++,
+and Triton (checked on 3.2 and 3.9).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _TOO_LARGE = r"\[Errno 27\] File too large|: File too large$|File size limit exc
 _TOLD = re.compile(rf"No space left on device|Disk quota exceeded|Read-only file system|{_TOO_LARGE}", re.M)
 _NO_COMPILER = ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError: ['g++'")
 _NO_C_COMPILER = "Failed to find C compiler"  # from Triton
-# C++ compiler messages that are not caused by the code, with advice for each.
+# C++ compiler messages that indicate a problem with the machine, each with advice.
 _OF_COMPILER = {
     r"Killed signal terminated|virtual memory exhausted|out of memory allocating": (
-        "It ran out of memory: free some memory, or use fewer workers"
+        "The compiler ran out of memory: free some memory, or use fewer workers"
     ),
-    r"fatal error: '?Python\.h": "Install the headers of Python (such as python3-dev or python3-devel)",
+    r"fatal error: '?Python\.h": "Install Python's headers (for example the package python3-dev or python3-devel)",
     r"fatal error: \S+(: No such file or directory| file not found)": "Install the missing file",
-    r"cannot find -l[gi]?omp": "Install OpenMP for the compiler (such as libgomp or libomp-dev)",
-    r"cannot execute .cc1plus": "Install the compiler's C++ part (such as g++)",
+    r"cannot find -l[gi]?omp": "Install the compiler's OpenMP library (for example libgomp or libomp-dev)",
+    r"cannot execute .cc1plus": "Install the compiler's C++ part (for example the package g++)",
     r"(unrecognized|unknown|invalid).* '?-std=": (
         "The compiler is too old for this torch version: install a newer compiler, or set CXX to its path"
     ),

@@ -1,6 +1,6 @@
 """Remove the entries of some ops from Inductor's tables of decompositions and lowerings.
 
-Read on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Table = Literal["decomposition", "lowering"]
 
 
 def is_set(option: str) -> bool:
-    """Return whether an Inductor option is set."""
+    """Return whether this torch version has an Inductor option of this name and its value is not None."""
     from torch._inductor import config
 
     return getattr(config, option, None) is not None
@@ -24,7 +24,7 @@ def is_set(option: str) -> bool:
 
 @contextmanager
 def noting(table: Table, used: list[str]) -> Iterator[None]:
-    """Append the names of ops whose entries are used inside the ``with`` block."""
+    """Inside the ``with`` block, append to ``used`` the name of each op whose table entry is used."""
 
     def noted(op: Any, entry: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(entry)
@@ -41,8 +41,8 @@ def noting(table: Table, used: list[str]) -> Iterator[None]:
 
 @contextmanager
 def without(table: Table, ops: Collection[str]) -> Iterator[None]:
-    """Inside the ``with`` block, either do not decompose these ops, or run their eager kernels instead of Inductor's
-    code.
+    """Inside the ``with`` block, do not decompose these ops, or run their eager kernels instead of lowering them,
+    depending on ``table``.
     """
     from torch._inductor.lowering import fallback_handler
 

@@ -1,4 +1,4 @@
-"""A dispatch mode that can be paused for the ops that prepare inputs of the model.
+"""A dispatch mode that can be paused for ops that prepare the model's inputs.
 
 Uses ``torch.utils._python_dispatch.TorchDispatchMode``, which is the same on torch 2.6 to 2.15.
 """
@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class PausableMode(TorchDispatchMode):
-    """A mode whose subclasses do not change any ops while ``is_paused`` is true."""
+    """A base class for modes that leave every op unchanged while ``is_paused`` is true."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -20,7 +20,7 @@ class PausableMode(TorchDispatchMode):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Pause the mode inside the ``with`` block, for ops that prepare inputs of the model."""
+        """Pause the mode inside the ``with`` block, for ops that prepare the model's inputs."""
         self.is_paused = True
         try:
             yield

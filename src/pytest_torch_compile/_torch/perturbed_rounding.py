@@ -1,12 +1,13 @@
-"""Run code in eager with perturbed rounding: random elements in the result of every op that rounds are changed by one
-rounding step.
+"""Run code eagerly with perturbed rounding: in the result of every op that rounds, elements change randomly by about a
+rounding error.
 
 The results show how much a model amplifies unavoidable rounding differences. Uses
 ``torch.utils._python_dispatch.TorchDispatchMode``, ``tree_leaves`` and ``tree_map_only`` of ``torch.utils._pytree`` and
 ``OpOverload.is_view``, which are the same on torch 2.6 to 2.15.
 
-An optimizer step is perturbed as a whole. Eager computes its bias correction, ``1 - beta ** step``, with Python floats,
-but a compiled step uses float32 tensors. There is no op result to perturb, so the learning rate is perturbed instead.
+An optimizer's step is perturbed as a whole. An eager step computes the bias correction, ``1 - beta ** step``, with
+Python floats, whereas a compiled step uses float32 tensors. Because the eager computation has no op whose result can be
+perturbed, the learning rate is perturbed instead.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from .float_types import is_packed
 from .pausable_mode import PausableMode
 
 _TABLE = "_pytest_torch_compile_table"
-# One in this many elements moves by one step, which is about the error of rounding to nearest.
+# One in this many elements of a 16-bit tensor changes by one ulp, which has about the variance of rounding to nearest.
 HALF_TYPE_SHARE = 12
 # A different order of summation changes an fp32 sum by about this many multiples of eps.
 WIDE_EPS = 1.0
-# TF32 keeps ten mantissa bits, so a number is off by at most half a step.
+# TF32 keeps ten mantissa bits, so a number is off by at most half an ulp.
 TF32_EPS = 2.0**-11
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 _STATISTICS = ("running_mean", "running_var")
@@ -102,10 +103,10 @@ class PerturbedRounding(PausableMode):
 
 
 def _is_table(func: Any, args: Any) -> bool:
-    """Return whether a result does not depend on computed numbers: positions, masks, values derived only from integers.
+    """Return whether a result is derived only from integers and constants, such as a position or a mask.
 
-    Values derived only from integers often lie exactly on a boundary, like the logarithms for T5's buckets. DeBERTa
-    divides its logarithms by the logarithm of a constant. ``torch.tensor`` of a constant appears as a lifted tensor.
+    Such results are not perturbed, because they often lie exactly on a boundary, like the logarithms from which T5 and
+    DeBERTa compute position buckets. A constant from ``torch.tensor`` appears as the result of ``lift_fresh``.
     """
     if torch.Tag.nondeterministic_seeded in func.tags:
         return False
@@ -128,16 +129,17 @@ def _can_be_perturbed(tensor: torch.Tensor) -> bool:
 
 
 def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
-    """Running statistics that a batch norm updates."""
+    """Return the running statistics that a batch normalization updates."""
     named = zip(func._schema.arguments, args, strict=False)
     return [value for argument, value in named if argument.name in _STATISTICS and isinstance(value, torch.Tensor)]
 
 
 def _takes_tf32(func: Any) -> bool:
-    """Return whether TF32 is allowed for a matrix product, which only some kernels use.
+    """Return whether an op is a matrix product or convolution for which TF32 is allowed. Not every kernel then uses
+    TF32.
 
     TF32 rounds the operands. The rounding error of a weight is the same in every row of the result, so averaging over
-    rows does not remove it from the channel means.
+    rows does not cancel this error.
     """
     name = func.overloadpacket.__name__
     if "convolution" in name:
@@ -150,20 +152,20 @@ def _may_be_tf32(operand: torch.Tensor) -> bool:
 
 
 def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return the relative change of each element: a single step for a few elements of a half type, small changes for
-    all elements of a wide type.
+    """Return the relative change of each element: for 16-bit and narrower dtypes, one ulp for a few elements; for wider
+    dtypes, a small change for every element.
     """
     eps = torch.finfo(dtype).eps
     if dtype in (torch.float32, torch.float64):
         return (noise - 0.5) * (2 * 3**0.5 * WIDE_EPS * eps)
-    # 0.75 eps of a value is 0.75 to 1.5 steps, which becomes one step after rounding.
+    # 0.75 eps of a value is 0.75 to 1.5 ulps, which becomes one ulp after rounding.
     edge = 0.5 / HALF_TYPE_SHARE
     return ((noise > 1 - edge).to(torch.float32) - (noise < edge).to(torch.float32)) * (0.75 * eps)
 
 
 class _PerturbedSteps:
-    """A mode that perturbs every optimizer's learning rates during a step, by the float32 error of the optimizer's bias
-    correction.
+    """A context manager that perturbs the learning rates of every optimizer during its step, by about the error of a
+    bias correction that is computed in float32.
     """
 
     def __init__(self, seed: int) -> None:
@@ -195,10 +197,10 @@ class _PerturbedSteps:
 
 
 def _error_of_update(group: Any, state: Any) -> float:
-    """Return the relative error of an update factor computed in float32.
+    """Return the relative error of an optimizer's update factor if the factor is computed in float32.
 
-    The relative error of ``beta ** step`` is about ``(step + 1) * eps / 4`` (for 0.9 to 0.9999 and 10,000 steps, at
-    most 1.15 times that), and ``1 - beta ** step`` has the same absolute error.
+    The relative error of ``beta ** step`` is about ``(step + 1) * eps / 4`` (at most 1.15 times this value, for a beta
+    from 0.9 to 0.9999 and up to 10,000 steps), and ``1 - beta ** step`` has the same absolute error.
     """
     known = [state[p]["step"] for p in group["params"] if p in state and "step" in state[p]]
     step = float(known[0]) + 1 if known else 1.0

@@ -1,4 +1,4 @@
-"""Transfer torch settings that may affect results to another process."""
+"""Transfer to another process the torch settings that may affect results."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import torch
 from .defaults import Defaults, defaults, set_defaults
 from .deviations import changed_config
 
-# Settings in ``torch.backends``. Reduced matmul precision is part of dynamo's guards, including the guards of an
-# artifact.
+# Settings in ``torch.backends``. Dynamo's guards, including the guards of an artifact, check the settings for reduced
+# matmul precision.
 _SWITCHES = (
     *("cudnn.benchmark", "cudnn.deterministic", "cudnn.allow_tf32"),
     *("cuda.matmul.allow_fp16_reduced_precision_reduction", "cuda.matmul.allow_bf16_reduced_precision_reduction"),
@@ -56,16 +56,16 @@ def process_settings() -> dict[str, Any]:
 
 
 def _newer_matmul_precision() -> str | None:
-    """Return the newer setting (since torch 2.9). It is "none" until the older setting is first set to "highest", and
-    "ieee" from then on.
+    """Return torch's newer setting for matmul precision (since torch 2.9). Its value is "none" until the older setting
+    is first set to "highest", and "ieee" from then on.
     """
     precision: str | None = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
     return precision
 
 
 def set_process_settings(wanted: Mapping[str, Any]) -> None:
-    """Apply another process's settings. Values that are unchanged are not set again, because setting them would make
-    dynamo's guards fail.
+    """Apply another process's settings. A value that is already set is not set again, because setting a value makes one
+    of dynamo's guards fail.
     """
     torch.set_num_threads(wanted["threads"])
     set_defaults(Defaults(wanted["dtype"], wanted["device"]))

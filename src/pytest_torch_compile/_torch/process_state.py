@@ -14,8 +14,8 @@ import torch
 from .defaults import Defaults, defaults, set_defaults
 
 _AUTOCAST_DEVICES = ("cpu", "cuda")
-# torch and its compilers set variables with these prefixes themselves (also with a leading underscore) and depend on
-# them.
+# torch and its compilers set and use variables with these prefixes themselves, with or without a leading
+# underscore.
 _TORCHS = ("TORCH", "PYTORCH", "TRITON", "CUDA", "NCCL", "OMP_", "KMP_", "MKL_", "PYTEST_")
 
 
@@ -55,8 +55,8 @@ class ProcessState:
         return replace(self, defaults=replace(self.defaults, dtype=dtype))
 
     def put(self) -> None:
-        """Restore this state. Values that are unchanged are not set again, because setting a value makes a guard of
-        dynamo fail.
+        """Restore this state. A value that is already set is not set again, because setting a value makes one of
+        dynamo's guards fail.
         """
         now = ProcessState.now()
         if now.grad != self.grad:
@@ -81,7 +81,7 @@ class ProcessState:
             os.environ.update({k: v for k, v in self.environment.items() if now.environment.get(k) != v})
 
     def named(self) -> dict[str, Any]:
-        """Return the values that are compared, by the names used in messages."""
+        """Return the values that are compared, keyed by their names in messages."""
         values: dict[str, Any] = {
             "grad mode": self.grad,
             "inference mode": self.inference,

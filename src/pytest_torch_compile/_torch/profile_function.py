@@ -1,4 +1,4 @@
-"""Replace the profile function of this thread for a while. Does not import torch."""
+"""Temporarily replace this thread's profile function. Does not import torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def profile_function(note: Callable[..., Any] | None) -> Iterator[None]:
     afterwards.
 
     Raises:
-        CompileUsageError: If the previous profile function could not be restored.
+        CompileUsageError: If it would be impossible to restore the previous profile function.
     """
     before: Any = sys.getprofile()
     if before is None and note is None:

@@ -1,8 +1,8 @@
 """Record the random numbers of one leg, and replay them in a leg with a different dtype.
 
-With the same seed, torch draws different random numbers in fp64 than in fp32, so dropout in an fp64 run would drop
-different elements. Uses ``torch.utils._python_dispatch.TorchDispatchMode`` and op tags, which are the same on torch 2.6
-to 2.15.
+With the same seed, torch draws different random numbers in fp64 than in fp32, so without replaying, dropout in an fp64
+run would drop different elements than in an fp32 run. Uses ``torch.utils._python_dispatch.TorchDispatchMode`` and op
+tags, which are the same on torch 2.6 to 2.15.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Tape:
         """Return the next recorded result, which must come from op ``name``.
 
         Raises:
-            RuntimeError: If the legs draw random numbers in a different order.
+            RuntimeError: If the two legs do not draw random numbers with the same ops in the same order.
         """
         if self.position >= len(self.drawn) or self.drawn[self.position][0] != name:
-            raise RuntimeError(f"{name} draws random numbers in one run (eager or compiled) but not in the other")
+            raise RuntimeError(f"{name} draws random numbers in float64, but not at the same point of the eager run")
         self.position += 1
         return self.drawn[self.position - 1][1]
 
@@ -72,7 +72,7 @@ class Replaying(TorchDispatchMode):
 
 
 def is_random(func: Any, args: Any, kwargs: Any) -> bool:
-    """Return whether an op draws random numbers; attention with a dropout of 0 does not."""
+    """Return whether an op draws random numbers; attention with a dropout probability of 0 does not."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     for position, argument in enumerate(func._schema.arguments):
@@ -101,7 +101,7 @@ def _dropout(result: Any, drawn: list[torch.Tensor], args: Any) -> None:
 
 
 _SPECIAL: dict[str, Callable[[Any, list[torch.Tensor], Any], None]] = {"native_dropout": _dropout}
-# The random numbers of these ops are internal, or determined by the input.
+# The random numbers of these ops are not visible in the results, or depend on the input.
 _SEALED = (
     "_scaled_dot_product",
     "_efficient_attention",

@@ -1,6 +1,6 @@
-"""Discard compiled code, and memory held by libraries.
+"""Discard compiled code, and free memory that libraries hold.
 
-Private names used, on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.reset``,
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.reset``,
 ``torch._C._cuda_clearCublasWorkspaces``, ``torch._inductor.utils.clear_caches`` (on 2.6 ``clear_inductor_caches``).
 """
 
@@ -16,7 +16,7 @@ def reset_dynamo() -> None:
 
 
 def forget_cache_folder() -> None:
-    """Clear Inductor's in-memory caches, if Inductor is loaded, after its cache folder was removed.
+    """After Inductor's cache folder was removed, clear Inductor's in-memory caches, if Inductor is loaded.
 
     The caches contain compiled modules and, on torch 2.6, the path of a header that all C++ code includes.
     """
@@ -26,8 +26,8 @@ def forget_cache_folder() -> None:
 
 
 def drop_workspaces() -> None:
-    """Free cuBLAS' workspaces. cuBLAS keeps a workspace for each stream after the stream's first product (32 MiB on an
-    H200).
+    """Free cuBLAS's workspaces. After a stream's first matrix product, cuBLAS keeps a workspace for the stream (32 MiB
+    on an H200).
     """
     import torch
 

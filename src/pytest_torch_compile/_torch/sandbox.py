@@ -29,7 +29,7 @@ from .defaults import kept_defaults
 from .profile_function import profile_function
 from .user_lines import function_name, is_torch
 
-# Modules defined in torch are compiled through a function inside this function, which does not run in eager.
+# Modules defined in torch are compiled through a function nested in ``wrap_inline``, which does not run in eager code.
 _INLINES_A_MODULE = [c for c in external_utils.wrap_inline.__code__.co_consts if isinstance(c, CodeType)]
 
 
@@ -37,21 +37,21 @@ _INLINES_A_MODULE = [c for c in external_utils.wrap_inline.__code__.co_consts if
 def sandbox() -> Iterator[Sandbox]:
     """Run the ``with`` block without interference from earlier compilations, and restore all state afterwards.
 
-    Cache entries of code that does not run in the block are kept. For code that does run, the caller's entries cannot
-    be distinguished from the check's entries. So all entries are dropped, and the code is compiled again when it is
-    next called.
+    Dynamo's cache entries for code that does not run in the block are kept. For code that does run, the caller's
+    entries cannot be distinguished from the check's entries. So all entries for this code are dropped, and the code is
+    compiled again when it is next called.
     """
     with kept_settings(), ExitStack() as stack:
         box = Sandbox()
         stack.callback(box.forget)
-        # Otherwise, Inductor would not draw the same random numbers as eager, and dropout could not be compared.
+        # Otherwise, Inductor would draw other random numbers than eager code, and dropout could not be compared.
         inductor_config.fallback_random = True
         yield box
 
 
 @contextmanager
 def kept_settings() -> Iterator[None]:
-    """Restore torch's settings and counters after the ``with`` block, but not compiled code."""
+    """Restore torch's settings and counters after the ``with`` block. Compiled code is not restored."""
     with ExitStack() as stack:
         stack.enter_context(_kept_config(torch._dynamo.config))
         stack.enter_context(_kept_config(inductor_config))
@@ -96,8 +96,8 @@ class Sandbox:
 
     @contextmanager
     def watching(self, listener: CodeListener) -> Iterator[None]:
-        """Record the code that runs inside the ``with`` block; ``listener`` is called before each piece of code runs,
-        and for imports.
+        """Record the code that runs inside the ``with`` block; ``listener`` is called before each code object runs, and
+        for imports.
         """
         importing: list[FrameType] = []
 
@@ -131,7 +131,7 @@ class Sandbox:
             reset_code(code)
         for code in compiled_codes():
             name = function_name(code.co_name)
-            # Modules defined in torch are compiled through one of torch's functions, which does not run in eager.
+            # Modules defined in torch are compiled through one of torch's functions, which does not run in eager code.
             if id(code) not in self._before or is_torch(code.co_filename) or (code.co_filename, name) in ran:
                 reset_code(code)
         # These aliases were used only by guards that belong to graphs that no longer exist.
@@ -142,14 +142,16 @@ class Sandbox:
 
 
 def _aliases(namespace: dict[str, Any]) -> set[str]:
-    """Return the names of torch modules that dynamo has added to a user's module, and never removes."""
+    """Return the aliases of torch modules that dynamo has added to the globals of a user's module; dynamo never removes
+    them.
+    """
     return {name for name in list(namespace) if name.startswith("__import_torch")}
 
 
 @contextmanager
 def _kept_shape_memory() -> Iterator[None]:
-    """Clear the sizes that automatic dynamic shapes store for each source line; torch stores them separately from cache
-    entries.
+    """Inside the ``with`` block, start without the sizes that torch has stored for automatic dynamic shapes, and
+    restore them afterwards. torch stores these sizes per source line, separately from cache entries.
     """
     before = pgo._CODE_STATE
     pgo._CODE_STATE = None
@@ -195,14 +197,14 @@ def kept_rng() -> Iterator[None]:
     finally:
         set_rng_state(before)
         set_host_rng_state(host)
-        # No accelerator was in use, so an accelerator starts from the caller's seed, even if the block has started to
-        # use it.
+        # No accelerator was in use before the block. So seed it with the caller's seed, even if the block has
+        # initialised it.
         if len(before) == 1:
             seed_accelerator(torch.initial_seed())
 
 
 def generators() -> dict[str, torch.Generator]:
-    """Return the generators of the CPU and, if in use, of all accelerator devices, by device name."""
+    """Return the generators of the CPU and, if in use, of all accelerator devices, keyed by device name."""
     by_device = {"cpu": torch.default_generator}
     if (module := accelerator_in_use()) is not None:
         own = getattr(module, "default_generators", ())
@@ -211,7 +213,7 @@ def generators() -> dict[str, torch.Generator]:
 
 
 def rng_state() -> dict[str, torch.Tensor]:
-    """Return the random state of each device in ``generators``, by device name."""
+    """Return the random state of each device in ``generators``, keyed by device name."""
     return {device: generator.get_state() for device, generator in generators().items()}
 
 

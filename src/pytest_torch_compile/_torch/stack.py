@@ -3,7 +3,7 @@ same on every torch version.
 
 Inlined frames are found in the exception that torch handles while it reports the break; the frames that called them are
 still running. torch's text is only a fallback: on 2.6 it lacks the callers, and since 2.8 it merges functions of the
-same name that call each other, such as a module's ``forward`` and the ``forward`` of its layer.
+same name that call each other, such as a module's ``forward`` and its layer's ``forward``.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's exceptions; the files
 ``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (the entry to compiled code);
@@ -30,7 +30,7 @@ _ENTERS = "torch/_dynamo/eval_frame.py"
 # Names of comprehension frames: Python's before 3.12, and dynamo's since 3.12.
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "__comprehension_")
 
-# The module that calls the plugin's listeners.
+# The modules that call the plugin's listeners.
 _LISTENERS = (logging.__file__, warnings.__file__)
 
 # A code object, identified by file, first line and name.
@@ -64,7 +64,7 @@ class Running:
 
 
 def inlined_now() -> list[Location]:
-    """Return the stack of the break that torch is handling, from the compiled frame, or an empty list if unknown."""
+    """Return the stack from the compiled frame to the break that torch is handling, or an empty list if unknown."""
     stack = getattr(sys.exc_info()[1], "real_stack", None) or ()
     return [Location(frame.filename, frame.lineno or 0, frame.name, frame.line or "") for frame in stack]
 
@@ -74,9 +74,9 @@ def whole_stack(
 ) -> list[Location]:
     """Return the frames of user code from the outermost compiled function to the break, outermost first.
 
-    ``inlined`` is the stack from the compiled frame. ``written`` is the stack in torch's text, which is used if
-    ``inlined`` is unknown. ``broke_at`` is the line at which running code was split; it is needed on torch 2.6, where
-    the frame contains only the first line of the function.
+    ``inlined`` is the stack from the compiled frame to the break. ``written`` is the stack in torch's text, which is
+    used if ``inlined`` is empty. ``broke_at`` maps code objects to the lines of their graph breaks; it is needed on
+    torch 2.6, where a running frame reports only the first line of its function.
     """
     above, below = _users(below_own(running.above)), _users(below_own(inlined or written))
     if not inlined and written and any(_same_place(written[0], frame) for frame in running.above):
@@ -91,8 +91,8 @@ def whole_stack(
 
 
 def _resumed_once(frames: list[Location]) -> list[Location]:
-    """Keep only the innermost frame of a resumed function, because the stack contains a frame for each earlier part of
-    the function.
+    """Keep only the innermost frame of a resumed function, because the stack also contains a frame for each earlier
+    part of the function.
     """
     return [
         frame

@@ -21,7 +21,7 @@ from ..findings import CompileUsageError
 
 OLDEST = Version("2.6")
 NEWEST = Version("2.15")
-# The oldest tested torch version that has the argument.
+# Maps an argument of ``torch.compile`` to the oldest tested torch version that has the argument.
 _HAS = {
     "numerics": "2.15",
     "batch_invariant": "2.13",
@@ -92,18 +92,18 @@ def require_inductor_options(options: Mapping[str, Any]) -> None:
 
     known = {*config.get_config_copy(), *_NOT_INDUCTORS}
     for name in (name for name in options if name.replace("-", "_") not in known):
-        raise CompileUsageError(_unknown(f"options={{{name!r}: ...}}", "an option of Inductor", name, known))
+        raise CompileUsageError(_unknown(f"options={{{name!r}: ...}}", "an Inductor option", name, known))
 
 
 def options_left_out(options: Mapping[str, Any]) -> list[str]:
-    """Return a remark for each option that torch accepts but does not pass to Inductor, like ``Optional`` options on
-    2.6.
+    """Return a remark for each option that torch accepts but does not pass to Inductor, such as options with an
+    ``Optional`` type on torch 2.6.
     """
     given = {name.replace("-", "_"): value for name, value in options.items() if name not in _NOT_INDUCTORS}
     applied = torch._TorchCompileInductorWrapper(None, given, None).config
     return [
-        f"options: torch {torch_version()} accepts {name!r} but does not apply it, so the check ran without it:  "
-        f"set torch._inductor.config.{name}"
+        f"options: torch {torch_version()} accepts {name!r} but does not apply it, so the check ran without it; "
+        f"set torch._inductor.config.{name} instead"
         for name in given
         if name not in applied
     ]
@@ -123,7 +123,7 @@ def newer_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
         known = inspect.signature(torch.compile).parameters
         own = next((one for one in (name, _EARLIER_NAMES.get(name, name)) if one in known), None)
         if own is None:
-            raise CompileUsageError(_unknown(name, "an argument of torch.compile", name, ()))
+            raise CompileUsageError(_unknown(name, "a torch.compile argument", name, ()))
         arguments[own] = value
     return arguments
 
@@ -142,13 +142,13 @@ def inductor_numerics() -> str:
 
 
 def recompile_limit() -> int:
-    """Return the number of graphs that dynamo keeps for one piece of code before it falls back to eager."""
+    """Return the number of graphs that dynamo keeps for one code object before dynamo falls back to eager."""
     config: Any = torch._dynamo.config
     return int(config.recompile_limit if hasattr(config, "recompile_limit") else config.cache_size_limit)
 
 
 def swallows_errors() -> bool:
-    """Return whether dynamo runs a function in eager if its compilation raises."""
+    """Return whether dynamo runs a function eagerly if compiling the function raises an exception."""
     config: Any = torch._dynamo.config
     return bool(config.suppress_errors)
 
@@ -186,7 +186,7 @@ def is_recompile_limit(error: BaseException) -> bool:
 
 
 def is_constraint_violation(error: BaseException) -> bool:
-    """Return whether an exception means that the code constrains a dimension that is marked as dynamic."""
+    """Return whether an exception means that the code specializes or limits a dimension that is marked as dynamic."""
     return type(error).__name__ == CONSTRAINT_VIOLATION
 
 
@@ -202,6 +202,8 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def user_error(error: BaseException) -> BaseException:
-    """Return the exception that eager would have raised, extracted from dynamo's wrapper if the wrapper contains it."""
+    """Return the exception that eager code would have raised, extracted from dynamo's exception if that one wraps
+    it.
+    """
     inner = getattr(error, "inner_exception", None) or error.__cause__
     return inner if is_compiler_error(error) and isinstance(inner, BaseException) else error

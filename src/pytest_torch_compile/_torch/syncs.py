@@ -1,8 +1,8 @@
 """Find the line of user code for each synchronization, which is a point at which the host waits for the GPU.
 
-Torch warns about synchronizations in its own functions (``torch.cuda.set_sync_debug_mode``, a prototype that does not
-detect all of them); explicit synchronizations are observed by wrapping the functions that wait. Names used, read on
-torch 2.6, 2.8, 2.11, 2.13 and 2.15: that mode, the text of its warning, ``synchronize`` of ``torch.cuda``,
+torch warns about synchronizations in its own functions (``torch.cuda.set_sync_debug_mode``, a prototype that does not
+detect all of them); explicit synchronizations are observed by wrapping the functions that wait. Names used, checked on
+torch 2.6, 2.8, 2.11, 2.13 and 2.15: this debug mode, the text of its warnings, ``synchronize`` of ``torch.cuda``,
 ``torch.cuda.Stream`` and ``torch.cuda.Event``. Synchronizations in C++ extensions are not detected.
 """
 
@@ -48,7 +48,7 @@ def _noted(wait: Callable[..., Any], note: Note) -> Callable[..., Any]:
 @contextmanager
 def hearing_warnings(note: Note) -> Iterator[None]:
     """Call ``note`` for each of torch's warnings about a synchronization inside the ``with`` block, instead of showing
-    it.
+    the warning.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("always", message=_WARNING)

@@ -1,6 +1,6 @@
-"""Read and restore the state of a tensor below autograd, without running code of tensor subclasses.
+"""Read and restore a tensor's state below autograd, without running tensor subclasses' code.
 
-Private names used, on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._C.DisableTorchFunctionSubclass``,
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._C.DisableTorchFunctionSubclass``,
 ``torch._C._DisableTorchDispatch``, ``torch._C._autograd._unsafe_set_version_counter`` (takes one tensor on 2.6, a tuple
 since 2.8), ``Tensor._version``, ``_backward_hooks``, ``_post_accumulate_grad_hooks``, ``_indices`` and ``_values``.
 """
@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 _BY_ROW = (torch.sparse_csr, torch.sparse_bsr)
 _BY_COLUMN = (torch.sparse_csc, torch.sparse_bsc)
-# The number of bytes that are copied from the host at once, for a comparison with bytes on a device.
+# The number of bytes that are copied from the host at a time, for a comparison with bytes on a device.
 _CHUNK = 64 << 20
 
 
@@ -34,16 +34,14 @@ def without_torch_function() -> AbstractContextManager[None]:
 
 @contextmanager
 def below_subclasses() -> Iterator[None]:
-    """Run the ``with`` block without running code of tensor subclasses, without gradients and outside inference
-    mode.
-    """
+    """Run the ``with`` block outside inference mode, with gradients and tensor subclasses' code disabled."""
     with torch.inference_mode(False), torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         with torch._C._DisableTorchDispatch():
             yield
 
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is a wrapper that has no memory and whose attributes contain other tensors."""
+    """Return whether a tensor is a wrapper: it has no memory of its own, and its attributes contain other tensors."""
     if type(tensor) in (torch.Tensor, torch.nn.Parameter) or is_lazy(tensor):
         return False
     if is_traceable_wrapper_subclass(tensor):
@@ -101,7 +99,7 @@ class Extent:
         return self.start <= other.start and other.stop <= self.stop
 
     def live(self) -> torch.Tensor:
-        """Return the bytes as a tensor of the widest integers that fit; writing to it does not change version
+        """Return the bytes as a tensor of the widest integers that fit; writing to this tensor does not change version
         counters.
         """
         dtype, width = torch.uint8, 1
@@ -132,7 +130,7 @@ def extent(piece: torch.Tensor) -> Extent | None:
 
 
 def holds(extent: Extent, saved: torch.Tensor) -> bool:
-    """Return whether the bytes in a range equal the saved bytes, on any device."""
+    """Return whether the bytes in a range equal the saved bytes, which may be on another device."""
     live = extent.live()
     if live.device == saved.device:
         return bool(torch.equal(live, saved))
@@ -162,7 +160,7 @@ def viewed(saved: torch.Tensor, extent: Extent, like: torch.Tensor) -> torch.Ten
 class TensorState:
     """The state of a tensor object except its data.
 
-    ``data`` is another tensor object with the same memory, size, strides and dtype; None for a wrapper.
+    ``data`` is another tensor object that has the tensor's memory, size, strides and dtype; None for a wrapper.
     """
 
     kind: type

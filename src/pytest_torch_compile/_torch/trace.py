@@ -65,7 +65,7 @@ CompileKey = tuple[Any, Any, Any]
 class TraceObserver(TraceListener):
     """A context manager that records trace events of dynamo, AOTAutograd and Inductor. Observers can be nested.
 
-    ``call`` is the number of the current call of a sequence, to which events are assigned.
+    ``call`` is the number of the current call, to which events are assigned.
     """
 
     def __init__(self) -> None:
@@ -169,7 +169,9 @@ class TraceObserver(TraceListener):
         return event in self._on_event or (event in GRAPHS and is_distributed())
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Process one trace event. A record that cannot be read is reported, and never counts as zero."""
+        """Process one trace event. An event that cannot be read is reported as not observable, and is never silently
+        ignored.
+        """
         metadata: dict[str, Any] | None = getattr(record, "metadata", None)
         if not metadata:
             return
@@ -207,8 +209,8 @@ class TraceObserver(TraceListener):
         self._guard_context.compiled(key[:2])
 
     def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:
-        """Record a recompile if a second code object is compiled for the same source line: no cache entry has a guard
-        that fails.
+        """Record a recompile if a second code object is compiled for the same source line. In this case, torch reports
+        no failed guard, because the new code object has no cache entries.
         """
         if name.startswith("torch_dynamo_resume_in_") or key[2] != 0 or is_torch(location.file):
             return
@@ -227,8 +229,9 @@ class TraceObserver(TraceListener):
         self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key), after))
 
     def _most_telling_first(self, frame: Any, failed: tuple[FailedGuard, ...]) -> tuple[FailedGuard, ...]:
-        """Move the failed guard that is new for this frame to the front. Every cache entry has a failed guard; the
-        cause is the guard that has not failed before, which need not be the newest entry's guard.
+        """Move the first failed guard whose cause is new for this frame to the front. Every cache entry has a failed
+        guard; the guard that explains the recompile is the one whose cause has not occurred before, which need not be
+        the newest entry's guard.
         """
         known = self._causes.setdefault(frame, set())
         telling = next((guard for guard in failed if guard.cause not in known), None)
@@ -241,7 +244,7 @@ class TraceObserver(TraceListener):
             return
         location = self._frames.get(key[:2])
         graph = Graph(location.function if location else "", ops, self.call, _compile_id(key))
-        # A backend may make dynamo trace again, so keep the last graph of a compilation.
+        # A backend may make dynamo trace again, so keep only the last graph of a compilation.
         before = self._tracing.pop(key[:2], None)
         self.seen.graphs[:] = [*(known for known in self.seen.graphs if known is not before), graph]
         self._tracing[key[:2]] = graph
@@ -382,7 +385,9 @@ def _compile_id(key: CompileKey) -> str:
 
 
 def _counted() -> dict[str, int]:
-    """Return the values of torch's counters, by the name of the field that counts the same events."""
+    """Return the values of torch's counters, keyed by the name of the ``CacheCounts`` field that counts the same
+    events, or by ``graph_break``.
+    """
     from torch._dynamo.utils import counters
 
     breaks = {"graph_break": sum(counters["graph_break"].values())}

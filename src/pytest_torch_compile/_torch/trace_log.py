@@ -71,7 +71,7 @@ def listen(listener: TraceListener) -> None:
 
 
 def listen_no_more(listener: TraceListener) -> bool:
-    """Remove a listener; returns whether it was still registered."""
+    """Remove a listener, and return whether it was still registered."""
     logger = trace_logger()
     was_there = listener in logger.handlers
     logger.removeHandler(listener)

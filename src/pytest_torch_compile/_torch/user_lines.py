@@ -62,9 +62,11 @@ def below_own(frames: list[Location]) -> list[Location]:
 
 
 def user_location(frames: list[Location]) -> Location:
-    """Return the innermost user frame, and the location in a library if the innermost frame is in a library.
+    """Return the location of the innermost user frame, with the innermost frame as its ``library`` if that frame is in
+    a library.
 
-    If there is no user frame (a model of an installed library), returns the innermost frame outside torch.
+    If there is no user frame (for example, for a model from an installed library), return the innermost frame outside
+    torch.
     """
     innermost = frames[-1]
     own = [frame for frame in frames if not is_library(frame.file)]

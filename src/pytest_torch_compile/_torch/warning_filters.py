@@ -2,9 +2,9 @@
 import torch.
 
 A filter that turns warnings into errors is meant for the user's code. Warnings from torch while it is imported or
-compiles (its own deprecated functions, ops without Inductor code) are not caused by the model, and its author cannot
-fix them. As errors, they would look like failed compilations, so they remain warnings. Warnings from the model become
-errors in both legs, just as they do without the plugin.
+compiles (its own deprecated functions, ops without Inductor code) are not caused by the model, and the model's author
+cannot fix them. As errors, they would look like failed compilations, so they remain warnings. Warnings from the model
+become errors in both legs, just as they do without the plugin.
 
 Module names of torch, checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -59,7 +59,7 @@ def _filters() -> list[Any]:
 
 
 class _Theirs:
-    """A replacement for a filter's module pattern that additionally checks whose code issues the warning."""
+    """A replacement for a filter's module pattern. It additionally checks whose code issues the warning."""
 
     def __init__(self, module: Any) -> None:
         self._module = module

@@ -26,7 +26,7 @@ class SetupFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Environment:
-    """A Python interpreter with its versions of torch and the plugin; empty if there is no Python yet."""
+    """A Python interpreter, and the installed versions of torch and the plugin; empty if they are not installed."""
 
     python: str
     torch: str
@@ -35,7 +35,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Setup:
-    """The step that sets up the environment for these inputs. It finds or creates an environment, in the tests'
+    """Finds or creates the environment for these inputs. ``action`` is the action's folder, and ``folder`` the tests'
     folder.
     """
 
@@ -44,8 +44,8 @@ class Setup:
     folder: Path
 
     def existing(self) -> Environment | None:
-        """Return the active environment, if it contains torch and the inputs do not request a torch or Python
-        version.
+        """Return the active environment if it contains torch, and if the inputs do not request a torch version or a
+        Python version; otherwise None.
         """
         if self.inputs.torch or self.inputs.python:
             return None
@@ -74,8 +74,8 @@ class Setup:
         return self._installed(python)
 
     def _look(self, python: str) -> Environment | None:
-        """Return the versions in an interpreter; None if the interpreter cannot run. It is started in a folder without
-        the tests' modules.
+        """Return an interpreter and its versions; None if it cannot run. It is started in the action's folder, where it
+        cannot import the tests' modules.
         """
         command = [python, "-c", _LOOK]
         try:
@@ -102,7 +102,7 @@ class Setup:
 
 
 def plugin(inputs: Inputs, action: Path) -> str:
-    """Return the requirement for the plugin, with the extras that the inputs need."""
+    """Return the pip requirement for the plugin, with the extras that the inputs need."""
     extras = ["report"]
     extras += ["speed"] if inputs.perf != "off" or inputs.compare_with else []
     extras += ["ranks", "speed"] if inputs.torch_old else []

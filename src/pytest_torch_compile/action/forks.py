@@ -1,4 +1,4 @@
-"""Decide whether the code comes from a fork, and whether the code may run."""
+"""Decide whether the code to test comes from a fork, and whether it may run."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from pathlib import Path
 from typing import Any
 
 SELF_HOSTED = (
-    "This pull request comes from a fork, and this runner is self-hosted: its untrusted code would run on your "
-    "machine. Ask a maintainer to push the branch to this repository, or set allow-forks: true (only on ephemeral "
+    "This pull request comes from a fork, and this runner is self-hosted: the fork's untrusted code would run on "
+    "your machine. Ask a maintainer to push the branch to this repository, or set allow-forks: true (only on ephemeral "
     "runners)."
 )
 PRIVILEGED = (
     "This pull request comes from a fork, and {event} gives it access to the permissions, secrets and caches of this "
     "repository: run the action on pull_request instead."
 )
-# These events run with the permissions of the base repository, and write to caches that its main branch reads.
+# Workflows for these events have the permissions of the base repository, and write caches that its main branch reads.
 PRIVILEGED_EVENTS = ("pull_request_target", "workflow_run", "issue_comment")
 
 
 def refusal(environment: Mapping[str, str], allowed: bool) -> str:
-    """Return the reason to refuse the workflow run, or an empty string. An unknown kind of runner counts as
-    self-hosted.
-    """
+    """Return the reason to refuse this run, or an empty string. An unknown kind of runner counts as self-hosted."""
     if not is_fork(environment):
         return ""
     if is_privileged(environment):
@@ -33,14 +31,14 @@ def refusal(environment: Mapping[str, str], allowed: bool) -> str:
 
 
 def is_privileged(environment: Mapping[str, str]) -> bool:
-    """Return whether GitHub runs workflows for this event with the permissions of the base repository, regardless of
-    who triggered it.
+    """Return whether workflows for this event have the permissions of the base repository, regardless of who triggered
+    the event.
     """
     return environment.get("GITHUB_EVENT_NAME") in PRIVILEGED_EVENTS
 
 
 def is_fork(environment: Mapping[str, str]) -> bool:
-    """Return whether the event may be about code from another repository."""
+    """Return whether the event may concern code from another repository."""
     path = environment.get("GITHUB_EVENT_PATH")
     event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
     heads = []

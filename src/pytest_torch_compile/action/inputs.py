@@ -88,7 +88,7 @@ def read(environment: Mapping[str, str]) -> Inputs:
     """Read all inputs from one environment variable; missing or empty inputs get their default values.
 
     Raises:
-        InputError: If an input is invalid; the message is about the first one.
+        InputError: If an input is invalid; the message describes the first invalid input.
     """
     sent: dict[str, str] = json.loads(environment.get(VARIABLE, "{}"))
     parsed = {}

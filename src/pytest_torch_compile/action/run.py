@@ -1,4 +1,4 @@
-"""The script that ``action.yml`` starts in isolated mode, without the checked-out repository on its path."""
+"""The script that ``action.yml`` runs in Python's isolated mode, in which it cannot import files from the checkout."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Communication with the runner: outputs, the step summary, workflow commands."""
+"""Communicate with the GitHub runner through outputs, the step summary and workflow commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..report.markdown import STEP_LIMIT
 
 
 def set_outputs(values: Mapping[str, str]) -> None:
-    """Set outputs of the step. No value can end the block in which it is written, so a value cannot create another
+    """Set the step's outputs. Each value is in a block with a random end marker, so a value cannot create another
     output.
     """
     with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as file:
@@ -36,7 +36,7 @@ def add_summary(text: str) -> None:
 
 
 def annotate(level: str, message: str) -> None:
-    """Add one annotation with a message to the run."""
+    """Add an annotation, which belongs to no file, to the workflow run."""
     say(Annotation(level, "", 0, "torch.compile", message).command())
 
 
@@ -48,7 +48,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def commands_off() -> Iterator[None]:
-    """Turn off workflow commands in the output of the ``with`` block. The token that turns workflow commands on again
+    """Inside the ``with`` block, make the runner ignore workflow commands in the output. The token that ends this
     cannot be guessed.
     """
     token = secrets.token_hex(16)

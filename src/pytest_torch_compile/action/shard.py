@@ -1,4 +1,4 @@
-"""A pytest plugin for ``shard: 2/4``: every fourth test, starting with the second, in the order of the ids."""
+"""A pytest plugin that runs one shard: ``2/4`` is every fourth test, starting with the second, when sorted by id."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VARIABLE = "PYTEST_TORCH_COMPILE_SHARD"
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep only this shard's tests, independent of the collection order."""
+    """Keep only this shard's tests, which do not depend on the order of collection."""
     number, total = map(int, os.environ.get(VARIABLE, "1/1").split("/"))
     ids = sorted(item.nodeid for item in items)
     mine = set(ids[number - 1 :: total])

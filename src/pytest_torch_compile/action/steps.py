@@ -19,7 +19,7 @@ from .shard import VARIABLE as SHARD
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one step; errors in the inputs or the environment become one annotation."""
+    """Run one step; an error in the inputs or the environment is reported as an annotation."""
     try:
         return STEPS[arguments[0]](read(os.environ))
     except (InputError, SetupFailed, document.DocumentError, OSError) as error:
@@ -52,26 +52,27 @@ def install(inputs: Inputs) -> int:
     prefix = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([*parts, inputs.shard])).strip("-")
     run = f"{os.environ.get('GITHUB_RUN_ID', '0')}-{os.environ.get('GITHUB_RUN_ATTEMPT', '1')}"
     keys = {"cache-prefix": f"{prefix}-", "cache-key": f"{prefix}-{run}"}
-    # The main branch would read any cache that a run for such an event saves, regardless of the code that ran.
+    # A run for a privileged event must not save a cache: it may have run a fork's code, and runs on the main branch
+    # would restore this cache.
     kept = str(_work("cache")) if inputs.cache == "true" and not forks.is_privileged(os.environ) else ""
     runner.set_outputs({"python": chosen.python, "cache-path": kept, **keys})
     return 0
 
 
 def test(inputs: Inputs) -> int:
-    """Run pytest. The exit status of this step is the verdict, which the runner stores and later steps cannot
-    change.
+    """Run pytest. This step's exit status is the verdict, because the runner stores the status, and no later step can
+    change it.
     """
     report, last = _work("report"), _work("cache") / document.FILE_NAME
     shutil.rmtree(report, ignore_errors=True)
     report.mkdir(parents=True)
     if inputs.cache == "true" and last.exists():
-        shutil.copy(last, report)  # the new report continues its history
+        shutil.copy(last, report)  # so that the new report continues this report's history
     path = report / document.FILE_NAME
     before = path.stat().st_mtime_ns if path.exists() else 0
     command = [os.environ["TORCH_COMPILE_PYTHON"], "-m", "pytest", *pytest_arguments(inputs)]
     done = strangers.run(command, _folder(inputs), {SHARD: inputs.shard} if inputs.shard else None)
-    if path.exists() and path.stat().st_mtime_ns == before:  # pytest wrote no report: this is the previous report
+    if path.exists() and path.stat().st_mtime_ns == before:  # pytest wrote no report, so this is the old one
         path.unlink()
     if done.returncode == 5 and inputs.shard:
         runner.say("this shard has no tests")
@@ -80,13 +81,13 @@ def test(inputs: Inputs) -> int:
         runner.annotate(
             "error", ("pytest found no tests, and a gate without tests would always pass: check the test paths")
         )
-    # Any module that the tests import can exit pytest with status 0.
+    # Any module that the tests import can end pytest with status 0, so a missing report is an error.
     return done.returncode or (0 if path.exists() else 3)
 
 
 def pytest_arguments(inputs: Inputs) -> list[str]:
     """Return the arguments for pytest. Each input becomes a single argument, so an input cannot add another option."""
-    # Compiled code of a fork must not go to a folder or bucket that other runs read.
+    # Compiled code from a fork must not be written to a folder or bucket that other runs read.
     kept = "false" if forks.is_fork(os.environ) and inputs.cache != "true" else inputs.cache
     cache = {"true": str(_work("cache") / "inductor"), "false": ""}.get(kept, kept)
     perf = "" if inputs.perf == "off" else inputs.perf
@@ -99,7 +100,7 @@ def pytest_arguments(inputs: Inputs) -> list[str]:
 
 
 def compare(inputs: Inputs) -> int:
-    """Compare the speed with a revision, if requested."""
+    """If requested, compare the speed of the checkout with that of another revision."""
     if not inputs.compare_with:
         return 0
     folder = _folder(inputs)
@@ -115,7 +116,9 @@ def compare(inputs: Inputs) -> int:
 
 
 def releases(inputs: Inputs) -> int:
-    """If requested, run the tests a second time under an older torch version, and report failures that are new."""
+    """If requested, also run the tests under an older torch release, and report failures that occur only under the
+    newer release.
+    """
     if not inputs.torch_old:
         return 0
     folder, output, python = _folder(inputs), _work("report"), os.environ["TORCH_COMPILE_PYTHON"]
@@ -124,20 +127,20 @@ def releases(inputs: Inputs) -> int:
     # A single argument, which cannot add another option.
     options += [f"-k{inputs.select}"] if inputs.select else []
     command = [python, "-m", "pytest_torch_compile.cli", "torch", *options, *inputs.extra_args]
-    # The environment is created from the checkout, which may differ in the next job.
+    # The environment is not kept for later jobs, because it is created from this checkout.
     done = strangers.run([*command, *inputs.tests], folder, {"XDG_CACHE_HOME": str(_work("environments"))})
     if (page := output / "triage.md").exists():
         fits = page.stat().st_size < runner.summary_room() // 2  # leave space for the report
         runner.add_summary(
             page.read_text(encoding="utf-8")
             if fits
-            else "Comparison of torch releases: see triage.md in the artifact.\n"
+            else "For the comparison of torch releases, see triage.md in the artifact.\n"
         )
     return done.returncode
 
 
 def _fetched(revision: str, folder: Path) -> str:
-    """Return the commit of a revision. If the checkout is shallow, the revision is fetched first."""
+    """Return a revision's commit. If the checkout does not contain the revision, it is fetched first."""
     for attempt in (revision, "FETCH_HEAD"):
         command = ["git", "rev-parse", "--verify", "--quiet", f"{attempt}^{{commit}}"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -148,7 +151,7 @@ def _fetched(revision: str, folder: Path) -> str:
 
 
 def publish(inputs: Inputs) -> int:
-    """Write the summary, annotations and outputs of the action, and keep the report for the next run's history."""
+    """Write the summary, annotations and outputs, and keep the report, so that the next run continues its history."""
     report = _work("report")
     path, page = report / document.FILE_NAME, report / "report.html"
     if not path.exists():
@@ -163,7 +166,7 @@ def publish(inputs: Inputs) -> int:
         for annotation in github.ranked(written, "" if folder == "." else folder):
             runner.say(annotation.command())
     summary = written["summary"]
-    # Tests can write to the report, so it must not turn a failed step into a success.
+    # Tests can write to the report, so the report must not turn a failed step into a success.
     failed = os.environ.get("TORCH_COMPILE_OUTCOME") != "success"
     runner.set_outputs(
         {

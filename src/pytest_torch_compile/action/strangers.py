@@ -1,8 +1,8 @@
-"""Run untrusted code, such as tests, conftest files, project builds and imports in an environment.
+"""Run untrusted programs: tests and conftest files, project builds, and interpreters that import installed packages.
 
 The programs run as the job's user, with all permissions of that user. But they cannot communicate with the runner: they
-do not receive the names of the runner's files, these files are restored after the programs have ended, processes that
-the programs started are terminated, and their output is never interpreted as a command.
+do not receive the paths of the runner's files, these files are restored after the programs have ended, processes that
+the programs leave running are terminated, and the programs' output is never interpreted as a workflow command.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from . import runner
 from .inputs import VARIABLE as INPUTS
 
-# The runner reads these files after each step: they set outputs, variables and paths of later steps.
+# The runner reads these files after each step: they set the step's outputs, and variables and PATH for later steps.
 FILES = ("GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
 # Credentials that let a program act on GitHub on behalf of the job.
 TOKENS = ("ACTIONS_RUNTIME_TOKEN", "ACTIONS_RUNTIME_URL", "ACTIONS_RESULTS_URL", "ACTIONS_CACHE_URL")
@@ -54,8 +54,8 @@ def run(
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """After the ``with`` block, restore the runner's files as soon as all processes that could write to them have
-    exited.
+    """After the ``with`` block, terminate all processes that could write to the runner's files, and restore these
+    files.
     """
     paths = [Path(os.environ[name]) for name in FILES if os.environ.get(name)]
     before = {path: path.read_bytes() if path.exists() else b"" for path in paths}
@@ -72,7 +72,7 @@ def _kept() -> Iterator[None]:
 
 
 def _adopt_orphans() -> None:
-    """Make this process the parent of orphaned processes, so that they can be terminated."""
+    """Make this process the parent of processes that the programs orphan, so that it can terminate them."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
@@ -88,7 +88,7 @@ def _end_children() -> None:
 
 
 def _children() -> list[int]:
-    """Return the children of this process."""
+    """Return the process ids of this process's children."""
     children = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError, IndexError):

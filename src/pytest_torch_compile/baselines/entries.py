@@ -1,6 +1,6 @@
 """The schemas of baseline entries, so that a damaged entry is rejected when the file is read.
 
-Other keys are allowed, since pytest-benchmark and newer versions add keys.
+Other keys are allowed, because pytest-benchmark and newer versions of this plugin add keys.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _list_of(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-# The eager and the compiled value, and the log of their ratio.
+# The eager value, the compiled value, and log(compiled / eager).
 FIGURES: Schema = {"type": "array", "prefixItems": [POSITIVE, POSITIVE, RATIO], "minItems": 3, "maxItems": 3}
 RUN: Schema = {"type": "object", "required": ["wall"], "additionalProperties": FIGURES}
 OURS: Schema = {
@@ -56,9 +56,9 @@ COUNTS: Schema = {
     "properties": {"python": TEXT},
     "additionalProperties": {**_list_of(COUNT), "minItems": 1},
 }
-# The verdicts on a target that --compile-existing checks, from best to worst.
+# The possible verdicts on a target that --compile-existing checks, from best to worst.
 VERDICTS = ("works", "recompiles", "breaks", "does not compile", "wrong")
-# The schema of a test's entry in each kind of file.
+# The schema of one entry in each kind of file.
 SCHEMAS: dict[str, Schema] = {
     "speed": {
         "type": "object",

@@ -2,7 +2,7 @@
 
 ``speed.json`` is a pytest-benchmark document whose benchmarks contain the runs of several processes in
 ``extra_info["torch_compile"]``; ``structure.json`` contains exact counts, and ``existing.json`` the verdicts of
-``--compile-existing``. All are sorted and written atomically.
+``--compile-existing``. The entries in each file are sorted, and each file is written atomically.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class BaselineError(ValueError):
 
 @dataclass(frozen=True)
 class Baselines:
-    """The entries of one file by test id. If the entries could not be read, ``problem`` contains the reason.
-    ``nearest`` is a similar environment that has entries.
+    """The entries of one file, keyed by test id. If the entries could not be read, ``problem`` contains the reason.
+    If the file does not exist, ``nearest`` is the most similar environment with baselines.
     """
 
     environment: str
@@ -68,7 +68,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Update:
-    """The changes that were written; ``kept`` is the new path of an unreadable file that was moved."""
+    """The changes that were written to the file at ``path``. If the old file was unreadable, ``kept`` is the path to
+    which it was moved.
+    """
 
     path: Path
     rows: tuple[Row, ...]
@@ -87,7 +89,7 @@ def environment_name(device: str, torch_version: str, cuda: str | None = None) -
 
 
 def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
-    """Return the baselines of an environment. An unusable file sets ``problem`` instead of raising."""
+    """Return the baselines of an environment. For an unusable file, ``problem`` is set and nothing is raised."""
     path = directory / environment / f"{kind}.json"
     try:
         entries, _ = _read(path, environment, kind)
@@ -99,8 +101,8 @@ def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
 
 
 def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
-    """Return the most similar other environment with baselines of this kind: same device first, then similar
-    versions.
+    """Return the most similar environment with baselines of this kind: preferably with the same device, and with
+    similar versions.
     """
 
     def nearness(name: str) -> tuple[bool, float, str]:
@@ -113,12 +115,12 @@ def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
 def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed") -> Update:
     """Update entries of a file that other processes may update at the same time.
 
-    ``merge`` runs under the file's lock. Unchanged entries are not touched, and the file is written only if something
-    changed. A file that cannot be read is renamed and reported, not overwritten.
+    ``merge`` runs while the file is locked. Unchanged entries are not touched, and the file is written only if there is
+    a change. A file that cannot be read is renamed and reported, not overwritten.
 
     Raises:
-        BaselineError: If the file has a newer schema, belongs to another environment or cannot be written, or if the
-            new entries contain a NaN.
+        BaselineError: If the file has a different schema, belongs to another environment or cannot be written, or if
+            the new entries contain a NaN or an infinite value.
     """
     # Imported here, because most sessions do not store anything and do not need a lock.
     from filelock import Timeout
@@ -127,7 +129,7 @@ def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with machine_lock(hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]).acquire(WAIT_SECONDS):
-            remove_leftovers(path.parent, path.name)  # raised even if nothing changed and nothing would be written
+            remove_leftovers(path.parent, path.name)  # an unwritable folder is reported even if no entry changed
             return _update(path, environment, merge, kind)
     except Timeout:
         raise BaselineError(f"another process has been writing {path} for {WAIT_SECONDS:.0f} s") from None
@@ -174,7 +176,7 @@ class Corrupt(BaselineError):
 
 
 def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], dict[str, Any]]:
-    """Return the entries of a file by test id, and its other keys."""
+    """Return the entries of a file, keyed by test id, and the file's other keys."""
     document = parse(path)
     header, listed = document.pop(KEY, None), document.pop(LIST_OF_ENTRIES[kind], None)
     if not isinstance(header, dict) or not isinstance(listed, list):
@@ -204,7 +206,8 @@ def parse(path: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        Corrupt: If it cannot be read, contains a NaN, or is not an object.
+        Corrupt: If the file cannot be parsed, contains a NaN, or does not contain an object.
+        BaselineError: If the file cannot be read.
     """
     try:
         content = schema.read(path)
@@ -223,13 +226,13 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
     """Write a document atomically, sorted and indented, with each list of numbers on one line.
 
     Raises:
-        BaselineError: If the document contains a NaN, or cannot be written.
+        BaselineError: If the document contains a NaN or an infinite value, or cannot be written.
     """
     try:
         text = json.dumps(document, indent=2, sort_keys=True, allow_nan=False)
     except ValueError:
         raise BaselineError(f"a measurement for {path} is NaN or infinite; nothing was written") from None
-    # This way, each changed number changes only one line.
+    # Each list of numbers is joined into one line, so that a diff shows a changed list as one changed line.
     text = re.sub(r"\[\n\s+([-+.\deE,\s]+?)\n\s+\]", lambda numbers: f"[{' '.join(numbers[1].split())}]", text)
     try:
         write_atomically(path, text + "\n")

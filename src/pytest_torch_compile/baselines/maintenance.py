@@ -30,7 +30,7 @@ class Collection:
 
 
 def listing(directory: Path) -> list[str]:
-    """Return one line for each file, with the number of its entries, or with the reason why it cannot be used."""
+    """Return one line for each file, with the file's number of entries or the reason why the file cannot be used."""
     lines = []
     for environment, kind in _files(directory):
         stored = baselines.load(directory, environment, kind)
@@ -47,10 +47,10 @@ def _files(directory: Path) -> Iterator[tuple[str, Kind]]:
 
 
 def collected(arguments: Sequence[str]) -> Collection:
-    """Return all tests that pytest collects in this folder.
+    """Return all tests that pytest collects in the current folder.
 
     Raises:
-        BaselineError: If pytest cannot collect the tests, so unused entries cannot be determined.
+        BaselineError: If pytest cannot collect the tests, or collects them without this plugin.
     """
     ended = Child(["--collect-only", "-q", "--", *arguments], Path.cwd()).run()
     if ended.status not in (0, 1, 5):
@@ -65,11 +65,11 @@ def collected(arguments: Sequence[str]) -> Collection:
 
 
 def prune(directory: Path, collection: Collection, *, write: bool) -> list[str]:
-    """Find entries whose test certainly no longer exists, and remove them if ``write`` is true. Returns one line for
-    each entry.
+    """Find entries whose test certainly no longer exists, and remove these entries if ``write`` is true. Returns one
+    line for each of them.
 
     Raises:
-        BaselineError: If the baselines belong to another project.
+        BaselineError: If the baselines are outside pytest's root directory.
     """
     if not directory.resolve().is_relative_to(collection.root.resolve()):
         raise BaselineError(
@@ -93,7 +93,7 @@ def _removed(gone: Mapping[str, None], stored: Mapping[str, Entry]) -> Mapping[s
 
 
 def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[str] = ()) -> list[str]:
-    """Return the entries whose test function was not collected although its file was.
+    """Return the entries whose test function was not collected although the function's file was.
 
     Files that were not collected are ignored, and so are the files in ``selected``, in which only some tests were
     selected. Parameters are ignored as well, because another machine may collect different parameters, such as devices.
@@ -130,7 +130,7 @@ def _function_of(test: str) -> str:
 
 
 def _is_written(root: Path, test: str) -> bool:
-    """Return whether the file still contains the test, for example under a condition for another machine."""
+    """Return whether the file still contains the test, for example under a condition that is false here."""
     file, _, names = _function_of(test).partition("::")
     try:
         text = (root / file).read_text(encoding="utf-8", errors="replace")

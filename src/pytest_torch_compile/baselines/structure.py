@@ -10,7 +10,7 @@ from ..findings import Finding, FindingKind
 
 Entry = dict[str, Any]
 Checked = dict[str, Any]
-# The counts of a check, and the finding kind if a count exceeds the stored count.
+# For each count of a check: its title, and the kind of the finding if it exceeds the stored count.
 _COUNTED: dict[str, tuple[str, FindingKind]] = {
     "recompiles": ("recompiles", "recompile"),
     "cudagraph_skips": ("CUDA graph skips", "cudagraph-skip"),
@@ -19,7 +19,7 @@ _COUNTED: dict[str, tuple[str, FindingKind]] = {
 
 
 def checked(report: Mapping[str, Any]) -> Checked:
-    """Return one check's exact counts, from its report's ``to_dict()``. ``graphs`` lists the ops of each graph."""
+    """Return a check's exact counts, from its report's ``to_dict()``. ``graphs`` lists the number of ops per graph."""
     observed = report["observation"]
     guards = [graph.get("guards") for graph in observed["graphs"]]
     return {
@@ -35,15 +35,13 @@ def checked(report: Mapping[str, Any]) -> Checked:
 
 
 def entry(test: str, checks: Sequence[Checked], counts: Mapping[str, Any] | None = None) -> Entry:
-    """Create a test's baseline entry. ``counts`` contains the counts from its timing, which are stored together with
-    the Python version.
-    """
+    """Create a test's baseline entry. ``counts`` contains the counts from the test's timing and the Python version."""
     return {"fullname": test, "checks": list(checks), **({"counts": dict(counts)} if counts else {})}
 
 
 def counts_of(stored: Entry | None, python: str) -> dict[str, list[int]]:
-    """Return all stored counts from the test's timing. The number of function calls is included only for the same
-    Python version.
+    """Return all stored counts from the test's timing. The numbers of Python calls are included only if they were
+    stored on Python version ``python``.
     """
     counts = dict((stored or {}).get("counts", {}))
     if counts.pop("python", python) != python:
@@ -57,7 +55,7 @@ def differences(before: Entry, after: Entry) -> list[str]:
     for old, new, name in _pairs(before, after):
         ops, breaks = (old["graphs"], new["graphs"]), (old["graph_breaks"], new["graph_breaks"])
         if ops[0] != ops[1]:
-            lines.append(f"{name}ops of each graph {' -> '.join(', '.join(map(str, one)) or 'none' for one in ops)}")
+            lines.append(f"{name}ops in each graph {' -> '.join(', '.join(map(str, one)) or 'none' for one in ops)}")
         if breaks[0] != breaks[1]:
             lines.append(f"{name}graph breaks {len(breaks[0])} -> {len(breaks[1])}")
         for key, (title, _) in _COUNTED.items():
@@ -71,8 +69,8 @@ def differences(before: Entry, after: Entry) -> list[str]:
 def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Finding]) -> list[Finding]:
     """Return findings for the counts that exceed the stored counts, although the budget allows them.
 
-    ``break_finding`` creates the finding for a break from its fingerprint (the only part that a baseline stores) and a
-    text with the number of new breaks.
+    ``break_finding`` creates the finding for a break from the break's fingerprint (the only part that a baseline
+    stores) and a description of how many breaks are new.
     """
     findings = []
     for old, new, name in _pairs(before, after):
@@ -95,7 +93,7 @@ def table(stored: Mapping[str, Entry], now: Mapping[str, Entry]) -> list[str]:
 
 
 def _pairs(before: Entry, after: Entry) -> list[tuple[Checked, Checked, str]]:
-    """Pair a test's old and new checks, in order, if both have the same target and mode."""
+    """Pair a test's old and new checks, in order. Pairs that differ in target, backend or mode are omitted."""
     many = max(len(before["checks"]), len(after["checks"])) > 1
     return [
         (old, new, f"check {number}, {new['target']}: " if many else "")

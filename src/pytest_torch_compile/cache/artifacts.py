@@ -1,4 +1,4 @@
-"""``--compile-cache=URL``: load artifacts before a process compiles, and upload the process's artifacts at the end."""
+"""``--compile-cache=URL``: load artifacts before a process compiles, and upload new artifacts at the end of the run."""
 
 from __future__ import annotations
 

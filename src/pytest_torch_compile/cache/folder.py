@@ -19,8 +19,8 @@ INDUCTOR, TRITON = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"
 def variables(folder: Path | str) -> dict[str, str]:
     """Return the environment variables that make Inductor and Triton keep compiled code in a folder.
 
-    Inductor sets Triton's variable at the first kernel if it is unset, and never resets it. Later kernels would then be
-    written to the first folder, which has been removed by that time.
+    Triton's variable is included because Inductor would otherwise set it at the first kernel and never change it, so
+    later kernels would be written to the first folder, which would have been removed by then.
     """
     return {INDUCTOR: str(folder), TRITON: str(Path(folder, "triton"))}
 
@@ -59,8 +59,8 @@ class CacheFolder:
     new folder; a path is a persistent folder. With a URL, artifacts are loaded from the URL and uploaded to it.
 
     A relative path is relative to ``root``. All pytest-xdist workers share a persistent folder, because the next run
-    may distribute the tests differently, and Inductor writes files atomically. For a URL, the run uses a temporary
-    folder and loads the artifacts into that folder.
+    may distribute the tests differently; this is safe, because Inductor writes files atomically. With a URL, the run
+    uses a temporary folder, into which the artifacts are loaded.
 
     Raises:
         ArtifactsRefused: If the URL cannot be used on this machine.
@@ -77,7 +77,7 @@ class CacheFolder:
         self._used = False
 
     def enter_test(self) -> None:
-        """Set Inductor's folder for the next test."""
+        """Set the folder in which Inductor keeps compiled code during the next test."""
         if self._new_for_each_test:
             self._drop()
         folder = self._kept
@@ -98,9 +98,7 @@ class CacheFolder:
             self._artifacts.load()
 
     def finish(self) -> list[str]:
-        """At the end of the session, upload artifacts if the cache's location is a URL; returns lines for the
-        summary.
-        """
+        """At the end of the session, upload the artifacts if the cache is at a URL; returns lines for the summary."""
         if self._artifacts is None:
             return []
         self._artifacts.save()

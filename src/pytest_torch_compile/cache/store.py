@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 SUFFIX = ".artifacts"
 # A run stores all artifacts that it used, so artifacts that only older runs stored are no longer needed.
 KEPT_RUNS = 3
-# Uploads never take longer than this, so older partial files were left by killed runs. Remote storage has no locks.
+# No upload takes longer than this, so an older partial file was left by a killed run. Remote storage has no locks.
 LONGEST_UPLOAD = timedelta(hours=1)
 Environment = Mapping[str, str]
 MOST_MANIFEST = 2**20
@@ -53,7 +53,7 @@ class ArtifactsRefused(ValueError):
 
 @dataclass(frozen=True)
 class Part:
-    """The artifacts of one process: torch's bytes, and the run that saved them."""
+    """The artifacts of one process, as serialized by torch, and the run that saved them."""
 
     run: str
     content: bytes
@@ -116,8 +116,8 @@ def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def file_name(environment: Environment) -> str:
-    """Return the file name for an environment. Each torch version and device has its own file, so none replaces
-    another's artifacts.
+    """Return the file name for an environment. Each torch version and device has a separate file, so a
+    run in one environment does not replace the artifacts for another.
     """
     words = "_".join("-".join(f"{name} {value}".split()) for name, value in sorted(environment.items()) if value)
     return "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in words) + SUFFIX
@@ -142,7 +142,7 @@ class Store:
             raise ArtifactsRefused(" ".join(str(error).split())) from None
 
     def path(self, environment: Environment) -> str:
-        """Return the path of this environment's artifacts."""
+        """Return the path of the artifacts for this environment."""
         return f"{self._root}/{file_name(environment)}"
 
     def read(self, environment: Environment) -> list[Part]:
@@ -158,7 +158,7 @@ class Store:
         return unpack(self._files.cat_file(path), environment)
 
     def others(self, environment: Environment) -> list[str]:
-        """Return the file names of other environments."""
+        """Return the names of the files with artifacts for other environments."""
         names = {str(path).rsplit("/", 1)[-1] for path in self._files.glob(f"{self._root}/*{SUFFIX}")}
         return sorted(names - {file_name(environment)})
 
@@ -186,7 +186,7 @@ class Store:
         temporary = f"{path}.{uuid.uuid4().hex}.part"
         self._files.makedirs(self._root, exist_ok=True)
         for old in self._files.glob(f"{path}.*.part"):
-            with suppress(Exception):  # removed by another run, or the storage has no modification times
+            with suppress(Exception):  # another run removed the file, or the storage has no modification times
                 if datetime.now(timezone.utc) - self._files.modified(old) > LONGEST_UPLOAD:
                     self._files.rm_file(old)
         try:
@@ -209,12 +209,12 @@ class Staging:
         self._write(f"{uuid.uuid4().hex}.part", pack([Part("", content)], environment))
 
     def say(self, line: str) -> None:
-        """Add a line for the summary; identical lines of several processes are shown once."""
+        """Add a line for the summary; identical lines from several processes are shown once."""
         name = hashlib.sha256(line.encode()).hexdigest()[:16]
         self._write(f"{name}.line", line.encode())
 
     def parts(self, run: str) -> list[tuple[Environment, list[Part]]]:
-        """Return the artifacts that all processes of the run added, by environment."""
+        """Return the artifacts that the processes of the run added, grouped by environment."""
         by_file: dict[str, tuple[Environment, list[Part]]] = {}
         for path in sorted(self.folder.glob("*.part")):
             header, body = _split(path.read_bytes())

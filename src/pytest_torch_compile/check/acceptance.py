@@ -2,7 +2,7 @@
 
 ``compile-accepted.json`` is in the root folder. For each test it lists the fingerprints of accepted breaks and the
 number of accepted recompiles, with the torch versions on which they occur, so that a run on one version keeps the
-entries of the others. Imports neither torch nor pytest.
+entries for the others. Imports neither torch nor pytest.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Acceptance:
     """The running test's accepted breaks and recompiles, and the breaks and recompiles that exceed the budgets of the
     test's checks.
 
-    While ``accepting``, breaks and recompiles are not findings, because they will be accepted.
+    If ``accepting`` is true, breaks and recompiles are not findings, because this run accepts them.
     """
 
     breaks: frozenset[str] = frozenset()
@@ -113,10 +113,10 @@ def load(path: Path) -> tuple[dict[str, Entry], str]:
 
 
 def update(path: Path, changed: Mapping[str, Entry | None]) -> Path | None:
-    """Write entries; None removes an entry. An unreadable file is renamed, and its new name is returned.
+    """Update a file's entries; None removes an entry. A damaged file is renamed, and its new path is returned.
 
     Raises:
-        BaselineError: If the file belongs to another version of this package.
+        BaselineError: If the file was written by a version of this package that uses another schema.
     """
     kept = None
     try:
@@ -138,7 +138,7 @@ def _read(path: Path) -> dict[str, Entry]:
     version, tests = document.get("schema_version", SCHEMA_VERSION), document.get("tests", {})
     if version != SCHEMA_VERSION:
         raise baselines.BaselineError(
-            f"{path} has schema {schema.shown(version)}, but this version of the plugin reads {SCHEMA_VERSION}"
+            f"{path} has schema {schema.shown(version)}, but this version of the plugin reads schema {SCHEMA_VERSION}"
         )
     if wrong := schema.problem(tests, _TESTS):
         raise baselines.Corrupt(f"{path} is damaged: {wrong}; {baselines.RESTORE}")
@@ -156,7 +156,8 @@ def allowed_recompiles(entry: Entry, torch: str) -> int:
 def merged(entry: Entry | None, needed: Entry, torch: str) -> Entry | None:
     """Return a test's entry after a run on one torch version; None if there is nothing left to accept.
 
-    ``needed`` contains ``breaks`` (with ``location`` and ``reason``) and ``recompiles`` over the test's budget.
+    ``needed`` contains the ``breaks`` (with ``location`` and ``reason``) and the number of ``recompiles`` that exceed
+    the test's budget.
     """
     before = entry or {"breaks": {}, "recompiles": {}}
     breaks: dict[str, Any] = {}
@@ -180,4 +181,4 @@ def stale(entry: Entry, needed: Entry, torch: str) -> list[str]:
     ]
     accepted = entry["recompiles"].get(torch, 0)
     unused = accepted > needed["recompiles"]
-    return [*lines, (f"{accepted} recompiles are accepted, but {needed['recompiles']} occurred")] if unused else lines
+    return [*lines, (f"accepted recompiles: {accepted}, but only {needed['recompiles']} needed")] if unused else lines

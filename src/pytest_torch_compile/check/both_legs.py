@@ -1,4 +1,4 @@
-"""Run the calls of a check in eager and in compiled code, and compare each call."""
+"""Run a check's calls in the eager leg and in the compiled leg, and compare the results of each call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .steady import after_warm_up
 
 @dataclass
 class Run:
-    """One pass over the calls, with both legs."""
+    """The results of one pass over the calls in both legs."""
 
     seen: Observation
     rows: list[CallReport] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Eager:
 
 
 def eager_leg(work: Work, box: Sandbox) -> Eager:
-    """Run the calls in eager, up to the first unexpected exception."""
+    """Run the calls eagerly, up to the first unexpected exception."""
     eager = Eager(Leg(work, holds_records=True))
     for index, call in enumerate(work.calls):
         with box.watching(eager.leg.world.names):
@@ -61,8 +61,8 @@ def eager_leg(work: Work, box: Sandbox) -> Eager:
 def compiled_beside(
     eager: Eager, work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, box: Sandbox
 ) -> Run:
-    """Run the calls in compiled code, starting without compiled code, and compare each call with eager before the next
-    call runs.
+    """Run the calls in the compiled leg, starting with no compiled code, and compare each call with the eager leg
+    before running the next call.
     """
     box.forget()
     world = eager.leg.world
@@ -73,7 +73,7 @@ def compiled_beside(
     except Exception as error:
         if not compiling.is_torchs or isinstance(error, CompileUsageError):
             raise
-        run.compile_error = error  # torch.compile itself rejects the target, as torch 2.6 rejects torch's own functions
+        run.compile_error = error  # torch.compile rejects the target; torch 2.6 rejects torch's own functions
         return run
     reference = LazyLeg(lambda: ReferenceLeg(work, eager.leg))
     repeat, perturbed = LazyLeg(lambda: Leg(work, world)), PerturbedLegs(work, world)
@@ -115,6 +115,6 @@ def compiled_beside(
 def _require_backward(work: Work, eager: Leg) -> None:
     if work.train and not eager.went_backward:
         raise CompileUsageError(
-            "train=True, but no output requires a gradient in any call, so there are no gradients to compare; use "
-            "parameters or inputs that require a gradient (x.requires_grad_())"
+            "train=True, but no call has an output that requires grad, so there are no gradients to compare; use "
+            "parameters or inputs that require grad (x.requires_grad_())"
         )

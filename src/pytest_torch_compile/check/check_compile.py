@@ -1,4 +1,4 @@
-"""``check_compile``: compare a compiled target with eager, and check its graph breaks and recompiles."""
+"""``check_compile``: compare a compiled target with its eager run, and check its graph breaks and recompiles."""
 
 from __future__ import annotations
 
@@ -86,65 +86,70 @@ def check_compile(
     diagnose: str | None = None,
     **kwargs: Any,
 ) -> CompileReport:
-    """Compile ``target``, compare it with eager, and raise if anything is wrong.
+    """Compile ``target``, compare its results with eager results, and raise if anything is wrong.
 
-    Eager and compiled code run the calls on the original target and inputs, from the same state and with the same
-    random numbers; changes are undone after each run. The check covers outputs, in-place changes, aliasing, gradients,
-    exceptions, graph breaks, recompiles, eager fallback, and whether anything was compiled at all. Afterwards, the
-    model, inputs, random state, grad mode, configuration, and dynamo's cache entries of all other code are restored.
+    The eager run and the compiled run both make the calls on the original target and inputs, and both start from the
+    same state and random numbers; changes are undone after each run. The check covers outputs, in-place changes,
+    aliasing, gradients, exceptions, graph breaks, recompiles, eager fallback, and whether anything was compiled at all.
+    Afterwards, the model, inputs, random state, grad mode and configuration are restored, as are dynamo's cache entries
+    for code other than the target.
 
     Args:
-        target: A module, function, bound method or other callable. If it was already compiled with ``torch.compile``,
-            the original is checked, with the options of this call.
+        target: A module, function, bound method or other callable. If it is already compiled with ``torch.compile``,
+            its uncompiled original is checked, with the options of this call.
         *args: The arguments of a single call, if ``calls`` is not set.
-        calls: The call sequence. Each item is a ``call(...)``, a tuple of positional arguments, or a single argument.
+        calls: The call sequence. Each item is a ``call(...)``, a tuple of positional arguments, a dict of keyword
+            arguments, or a single argument.
         fullgraph: Passed to ``torch.compile``. Defaults to True, unless graph breaks are allowed or a call is expected
             to raise.
         dynamic: Passed to ``torch.compile``.
         backend: Passed to ``torch.compile``. Defaults to ``--compile-backend``, or to Inductor.
         mode: Passed to ``torch.compile``.
         options: Passed to ``torch.compile``.
-        recompile_limit: Passed to ``torch.compile``, if this torch version supports the option. The same applies to the
-            next two options.
-        isolate_recompiles: Count and store the graphs of this ``torch.compile`` separately from other graphs.
-        dynamic_shapes: Unbacked or shared sizes, in torch's own format (``shapes_spec`` on torch 2.13).
-        compile: A function ``callable(target) -> compiled``, which is used instead of ``torch.compile`` with the
-            preceding options.
+        recompile_limit: Passed to ``torch.compile``. Like ``isolate_recompiles`` and ``dynamic_shapes``, it can be used
+            only if the torch version supports it.
+        isolate_recompiles: Passed to ``torch.compile``: store the graphs separately from other compilations of the same
+            code, and count them separately.
+        dynamic_shapes: Passed to ``torch.compile``: unbacked or shared sizes, in torch's own format (``shapes_spec`` on
+            torch 2.13).
+        compile: A function ``target -> compiled target`` that is called instead of ``torch.compile``; it must apply any
+            of the preceding options itself.
         dynamic_dims: Dimensions to mark as dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
-            A name marks the size as unbacked, and marks all dimensions with this name as equal: ``{"x": {0:
-            "batch"}}``.
-        train: If True, run backward with random cotangents through every floating-point output. If a callable, it
-            computes the loss.
-        optimizer: A function ``params -> Optimizer``. Parameters and buffers are compared after the optimizer's steps.
+            A string in place of the range marks the dimension as unbacked, and marks all dimensions with the same
+            string as equal in size: ``{"x": {0: "batch"}}``.
+        train: If True, run backward from every floating-point output, with random cotangents. If a callable, it
+            computes the loss from the output.
+        optimizer: A function ``params -> Optimizer``. Parameters and buffers are compared after the optimizer steps.
         steps: The number of optimizer steps in each call.
         max_graph_breaks: The number of allowed graph breaks (default 0). Alternatively, a dict of limits by torch
-            version, ``{"<2.8": 2, ">=2.8": 0}``, or by the package that contains the line, ``{"mypackage": 0, "*":
-            3}``.
+            version, ``{"<2.8": 2, ">=2.8": 0}``, or by the package that contains the breaking line, ``{"mypackage": 0,
+            "*": 3}``.
         max_recompiles: The number of allowed recompiles (default 0). Alternatively, a dict of limits by torch version.
         accepted_breaks: Fingerprints of graph breaks that do not count.
         budget: Limits on counted quantities, ``Budget(max_kernels=4, max_syncs=0)``. If any of the preceding three
-            options is set, even to 0, it overrides the same limit in ``budget``.
-        tolerances: How close compiled results must be to eager. The default is the rule in ``docs/numerics.md``, or
-            bitwise equality with ``options={"numerics": "strict"}``.
-        seed: The seed of the random state at the start of each run.
-        warm: Require every graph to come from the compile cache. A graph that has to be compiled is a ``cache-miss``.
-        warmup: The number of initial calls that may compile, within the budget; no later call may compile.
-        custom_ops: If True, run ``torch.library.opcheck`` on each ``torch.library`` op that eager calls, with the
-            inputs that the op receives. A failure is a ``custom-op`` finding. Gradients are tested under
+            options is set, even to 0, it overrides the corresponding limit in ``budget``.
+        tolerances: How close compiled results must be to eager results. The default is the rule in
+            ``docs/numerics.md``, or bitwise equality with ``options={"numerics": "strict"}``.
+        seed: The random seed at the start of each run.
+        warm: If True, every graph must come from the compile cache; a graph that must be compiled is a ``cache-miss``
+            finding.
+        warmup: The number of initial calls that may compile within the budget. Later calls must not compile anything.
+        custom_ops: If True, run ``torch.library.opcheck`` on each ``torch.library`` op that the eager run calls, with
+            the inputs that the op receives. A failure is a ``custom-op`` finding. Gradients are tested only with
             ``train=True``.
-        snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default they are on the
-            host if the device does not have enough memory for them and for the float64 run, or, in training, if the
-            copies take 1 GiB or more.
+        snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default, they are kept
+            on the host if the device does not have enough memory for both the copies and the float64 run, or if the
+            check trains and the copies exceed 1 GiB.
         diagnose: How thoroughly to diagnose a failure: ``off``, ``auto`` or ``full``. Defaults to
             ``--compile-diagnose``.
-        **kwargs: Keyword arguments of the single call. A name that is an option of this function as well is rejected;
-            use ``calls=[call(x, mode="bicubic")]``.
+        **kwargs: Keyword arguments of the single call. A keyword that is both an option of this function and an
+            argument of the target is rejected; use ``calls=[call(x, mode="bicubic")]``.
 
     Returns:
         The report, which contains all observations.
 
     Raises:
-        CompileCheckFailed: If there are findings that are not allowed. The exception has ``.report`` and ``.findings``.
+        CompileCheckFailed: If there are findings. The exception has ``.report`` and ``.findings``.
         CompileUsageError: If the check was called incorrectly, or the target raises in eager.
     """
     __tracebackhide__ = True
@@ -207,8 +212,8 @@ KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 def _examined_in_time(
     work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, ops: CheckedOps | None
 ) -> CompileReport:
-    """Return the report on both legs, or, after a timeout, the report with the line that hangs. The results for custom
-    ops are stored in ``ops``.
+    """Return the report on both legs or, after a timeout, a report with the line that hung. The results for custom ops
+    are stored in ``ops``.
     """
     report = None
     with time_limit(settings.current.timeout) as limit, machine_faults_named(), checking(target_name(work.target)):
@@ -286,7 +291,7 @@ def _findings(work: Work, run: Run, budget: Budget, compiling: Compiling) -> lis
 
 
 def _remarks(run: Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
-    """Return the remarks on a complete run. An incomplete run has none, because it did not reach all leaves."""
+    """Return the remarks on a run; none for an incomplete run, because it did not reach all leaves."""
     if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
         return []
     paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}

@@ -1,4 +1,4 @@
-"""``compile_guard``: check a region that compiles internally (generate(), pipelines, trainers) against a budget."""
+"""``compile_guard``: check code that calls torch.compile itself (generate(), pipelines, trainers) against a budget."""
 
 from __future__ import annotations
 
@@ -38,30 +38,31 @@ def compile_guard(
     steady: bool = False,
     name: str = "the guarded region",
 ) -> Iterator[Observation]:
-    """Observe all compilations inside the ``with`` block, in any thread, and check them against the budget at its end.
+    """Observe all compilations inside the ``with`` block, in any thread, and check them against the budget when the
+    block ends.
 
     The yielded ``Observation`` is updated while the block runs: ``seen.graph_breaks[0].location``,
-    ``seen.recompiles[0].guard``, ``seen.graphs``. Code compiled before the block is reused and not observed. It is a
-    finding if nothing is compiled inside the block; the message states whether all code had already been compiled. A
-    graph from the compile cache counts as compiled. Under pytest, code compiled by earlier tests is discarded before
-    the test. If the block raises, the exception propagates and nothing is checked.
+    ``seen.recompiles[0].guard``, ``seen.graphs``. Code that was compiled before the block is reused and not observed.
+    If nothing is compiled inside the block, this is a finding, and its message states whether all code had already been
+    compiled. A graph from the compile cache counts as compiled. Under pytest, code that earlier tests compiled has been
+    discarded. If the block raises, the exception propagates and nothing is checked.
 
     Args:
         max_graph_breaks: the number of allowed distinct graph breaks, as in ``check_compile``.
         max_recompiles: the number of allowed recompiles.
         accepted_breaks: fingerprints of graph breaks that do not count.
         budget: limits on counted quantities, ``Budget(max_graphs=2, max_syncs=0)``. If any of the preceding three
-            options is set, even to 0, it overrides the same limit in ``budget``.
+            options is set, even to 0, it overrides the corresponding limit in ``budget``.
         cudagraphs: if True, a skipped CUDA graph is a finding.
         steady: True if all code was warmed up before the block: inside the block, nothing may be compiled, no kernel
-            may be autotuned and no CUDA graph may be recorded. The check passes although nothing is compiled inside the
-            block, provided that some code was compiled before it.
+            may be autotuned and no CUDA graph may be recorded. In this case, the check passes if nothing is compiled
+            inside the block, provided that some code was compiled before the block.
         name: the name of the region in messages.
 
     Raises:
         CompileCheckFailed: At the end of the ``with`` block, if there are findings that the budget does not allow.
-        CompileUsageError: If the budget is negative, the fingerprints are not a collection of strings, or ``steady`` is
-            set and recompiles are allowed.
+        CompileUsageError: If a limit is negative, the accepted fingerprints are not a collection of strings, or
+            ``steady`` is set and recompiles are allowed.
     """
     support.require_supported_torch()
     own = as_budget(budget, max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())

@@ -18,8 +18,8 @@ from .check_compile import KEYWORDS, check_compile
 
 
 class CompileSuite:
-    """A mixin with tests of inference, training and a sequence of shapes. A subclass defines ``make_model`` and
-    ``make_inputs``.
+    """A mixin with tests for inference, for training, and for a sequence of shapes. A subclass defines ``make_model``
+    and ``make_inputs``.
 
     Example::
 
@@ -29,10 +29,11 @@ class CompileSuite:
             def make_model(self): return Encoder()
             def make_inputs(self, shape): return torch.randn(*shape, 16)
 
-    ``shapes`` contains arguments of ``make_inputs``, or complete calls (``sizes(...)``). ``options`` are options of
-    ``check_compile``. ``max_recompiles`` limits recompiles across all ``shapes``. If it is None, the limit of the
-    ``budget`` option applies; if that is unset too, one recompile is allowed per dimension that changes, the cost of
-    automatic dynamic shapes.
+    Each item of ``shapes`` is an argument for ``make_inputs``, or a complete call (``sizes(...)`` creates a list of
+    calls). ``options`` are passed to ``check_compile``. ``max_recompiles`` limits the total number of recompiles over
+    all ``shapes``. If it is None, the limit in the ``budget`` option applies; if that is not set either, one recompile
+    is allowed for each dimension whose size changes, because automatic dynamic shapes need it. ``trains = False`` skips
+    the training test.
     """
 
     shapes: ClassVar[Sequence[Any]] = ()
@@ -57,7 +58,7 @@ class CompileSuite:
         self._check(self._calls()[:1], grad=False)
 
     def test_compile_training(self) -> None:
-        """Check that a call and its backward match eager in outputs, gradients and buffers, and have no graph
+        """Check that a call and its backward pass match eager in outputs, gradients and buffers, and have no graph
         breaks.
         """
         if not self.trains:
@@ -65,9 +66,9 @@ class CompileSuite:
         self._check(self._calls()[:1], train=True)
 
     def test_compile_shapes(self) -> None:
-        """Check that the calls with all shapes, in order, stay within ``max_recompiles``."""
+        """Check that calls with all shapes, made in order, stay within ``max_recompiles``."""
         if len(self.shapes) < 2:
-            raise unittest.SkipTest("one shape only")
+            raise unittest.SkipTest("fewer than two shapes")
         calls = self._calls()
         allowed, budget = self.max_recompiles, self.options.get("budget")
         if allowed is None and (budget is None or not budget.max_recompiles):
@@ -91,7 +92,7 @@ class CompileSuite:
 
 
 def changing_dimensions(calls: Sequence[Call]) -> int:
-    """Return how many dimensions change between calls, in the input for which this number is largest."""
+    """Return the number of dimensions that change between calls, for the input with the most changing dimensions."""
     shapes: dict[str, list[torch.Size]] = {}
     for call in calls:
         for path, tensor in flatten((call.args, dict(call.kwargs)), "input").tensors.items():

@@ -21,9 +21,9 @@ from ..numerics import flatten
 from ..numerics.measure import bitwise_equal
 from ..report.failure_text import count
 
-FORMULA = "the autograd formula"
+FORMULA = "no backward formula"
 _NO_FORMULA = "no autograd formula was registered"
-# The final opcheck test repeats the other opcheck tests, and fails if one of the others fails.
+# The last opcheck test repeats the checks of the other opcheck tests, so it fails if any of them fails.
 TRACED = "test_aot_dispatch_dynamic"
 
 
@@ -36,7 +36,7 @@ class CheckedOps:
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """If the eager run inside the ``with`` block fails although an op has a finding, report the finding instead of
+        """If the eager run inside the ``with`` block fails and an op has a finding, report the finding instead of
         raising the exception.
         """
         try:
@@ -48,7 +48,7 @@ class CheckedOps:
 
 
 def check_ops(work: Work, checked: CheckedOps) -> None:
-    """Run the calls in eager, and check each custom op with the inputs that it receives."""
+    """Run the calls eagerly, and check each custom op with the inputs that it receives."""
     with calm(), sandbox() as box:
         ops = CustomOps()
         leg = Leg(work)
@@ -61,7 +61,7 @@ def check_ops(work: Work, checked: CheckedOps) -> None:
             warnings.simplefilter("ignore")
             for samples in ops.samples.values():
                 _check_op(samples, bool(work.train), checked)
-    counts = [f"{samples[0].op} ({count(len(samples), 'input')})" for samples in ops.samples.values()]
+    counts = [f"{samples[0].op} ({count(len(samples), 'input set')})" for samples in ops.samples.values()]
     checked.remarks.append(
         f"custom ops checked: {', '.join(counts)}" if counts else "custom_ops: the eager run called no custom ops"
     )
@@ -69,11 +69,11 @@ def check_ops(work: Work, checked: CheckedOps) -> None:
         f"custom_ops: {op} received a tensor subclass, which opcheck does not support" for op in ops.subclasses
     ]
     for op, more in ops.left_out.items():
-        checked.remarks.append(f"custom_ops: {count(more, 'more input')} of {op} not checked")
+        checked.remarks.append(f"custom_ops: {count(more, 'more input set')} of {op} not checked")
 
 
 def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
-    """Add one finding for each opcheck test that fails, with the first failing input."""
+    """Add one finding for each opcheck test that fails, with the first set of inputs for which it fails."""
     failing: dict[str, list[tuple[Sample, str]]] = {}
     for sample in samples:
         for clause, why in _failures(sample, train, checked).items():
@@ -82,7 +82,7 @@ def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
         sample, why = failures[0]
         lines = [why, f"called with {sample.described()}"]
         if len(failures) > 1:
-            lines.append(f"and with {count(len(failures) - 1, 'other input')}")
+            lines.append(f"and with {count(len(failures) - 1, 'other input set')}")
         checked.findings.append(
             Finding(
                 "custom-op",
@@ -97,7 +97,7 @@ def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
 
 
 def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str]:
-    """Return the error of each failed opcheck test, by test name, for one input."""
+    """Return the error of each failed opcheck test for one set of inputs, by test name."""
     # Gradients are tested only if the eager run used them, because many ops are only for inference.
     gradients = train and sample.wanted and sample.reached is not False
     results = torch.library.opcheck(sample.op, *sample.arguments(gradients=gradients), raise_exception=False)
@@ -107,7 +107,7 @@ def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str
         failures["test_faketensor"] = strides
     if gradients and "test_autograd_registration" not in failures and _stops_gradients(sample):
         failures[FORMULA] = (
-            "an input requires a gradient, but the op has no autograd formula, so gradients stop at this op"
+            "an input requires a gradient, but the op has no backward formula, so gradients stop at this op"
         )
     if _NO_FORMULA in failures.get(TRACED, ""):
         failures[FORMULA] = failures.pop(TRACED)
@@ -115,7 +115,7 @@ def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str
         del failures[TRACED]
         checked.remarks.append(f"custom_ops: {sample.op} is not deterministic, so {TRACED} cannot test it")
     if TRACED in failures and len(failures) > 1:
-        del failures[TRACED]  # this test fails whenever another test fails
+        del failures[TRACED]  # it fails whenever another test fails
     return failures
 
 

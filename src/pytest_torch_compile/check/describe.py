@@ -1,6 +1,4 @@
-"""Short descriptions of calls and targets: names, shapes, rows of the call table, and the command that runs a test
-again.
-"""
+"""Describe calls and targets: names, shapes, rows of the call table, and the command that reruns a test."""
 
 from __future__ import annotations
 
@@ -32,9 +30,9 @@ _NAMESPACES = (torch, torch.nn.functional, torch.linalg, torch.fft, torch.specia
 
 
 def target_name(target: Any) -> str:
-    """Return a readable name of the target."""
+    """Return a readable name for the target."""
     if isinstance(target, Factory):
-        return f"the target of {target_name(target.make)}"
+        return f"the target created by {target_name(target.make)}"
     name = str(getattr(target, "__qualname__", ""))
     if inspect.isroutine(target) and ("." in name or inspect.isbuiltin(target)):
         # The qualified names of torch's own functions contain a C++ class or a factory function.
@@ -46,8 +44,8 @@ def target_name(target: Any) -> str:
 
 
 def definition(target: Any) -> Location | None:
-    """Return the location of the target's definition, for findings without a line; None if the target is not written in
-    Python.
+    """Return the location of the target's definition, for findings that have no source line; None if the target is not
+    written in Python.
     """
     function = type(target).forward if isinstance(target, torch.nn.Module) else target
     try:
@@ -79,7 +77,7 @@ def located(seen: Observation, target: Any, calls: Sequence[Call] = ()) -> None:
 
 
 def numpy_numbers(target: Any, calls: Sequence[Call]) -> list[str]:
-    """Return the module attributes, function variables and arguments that hold a NumPy number."""
+    """Return the names of the module attributes, function variables and arguments whose value is a NumPy scalar."""
     number, names = getattr(sys.modules.get("numpy"), "generic", ()), argument_names(target)
     named = [("self.", vars(part)) for module in modules_of(target).values() for part in module.modules()]
     if isinstance(target, FunctionType):
@@ -114,7 +112,9 @@ def _value_text(name: str, value: Any) -> str:
 
 
 def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *, raised: bool = False) -> CallReport:
-    """Return one row of the call table: compiled, recompiled, reused or eager, and the guard that failed."""
+    """Return a call's row of the call table: its outcome (such as compiled, recompiled, reused or eager) and the failed
+    guard.
+    """
     now = seen.during(index + 1)
     if raised and call.exceptions:
         outcome, guard = "raised", ""
@@ -136,16 +136,14 @@ def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *,
 
 
 def device_name(work: Work) -> str:
-    """Return the name of the device that contains the first parameter or, if there are no parameters, the first tensor
-    argument.
-    """
+    """Return the device of the first parameter or, if there are no parameters, of the first tensor argument."""
     tensors = [p for m in modules_of(work.target).values() for p in m.parameters()]
     tensors += flatten((work.calls[0].args, dict(work.calls[0].kwargs)), "input").tensors.values()
     return str(tensors[0].device) if tensors else "cpu"
 
 
 def rerun_command() -> str:
-    """Return the command that runs the current test again, or an empty string outside pytest."""
+    """Return the command that reruns the current test or, outside pytest, the current script; empty if unknown."""
     current = os.environ.get("PYTEST_CURRENT_TEST")
     if current:
         return f"python -m pytest {safe_text.shell(current.rsplit(' (', 1)[0])}"

@@ -1,4 +1,4 @@
-"""Count the quantities that a budget limits exactly, and create findings for quantities that exceed their limit."""
+"""Count the quantities that a budget limits, and create findings for those that exceed their limits."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ UNITS: dict[str, tuple[FindingKind, str]] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """The counted quantity for one limit, with details; ``value`` is None if the quantity is not observable on this
-    machine.
-    """
+    """The value counted for one limit, with details; ``value`` is None if the quantity is not observable."""
 
     value: float | None
     evidence: Sequence[str] = ()
@@ -46,8 +44,8 @@ class Figure:
 
 @dataclass
 class Figures:
-    """The counts taken while code runs. ``generated`` contains the number of kernels that each call generated, and
-    ``measured`` the counts on a GPU.
+    """The counts taken while code runs. ``generated`` contains the number of kernels that Inductor generated for each
+    call, and ``measured`` contains the quantities measured on a GPU, by limit.
     """
 
     generated: list[int] = field(default_factory=list)
@@ -57,7 +55,7 @@ class Figures:
 def require_countable(budget: Budget, work: Work | None = None, compiling: Compiling | None = None) -> None:
     """Reject limits on quantities that cannot be counted on this machine, since such a limit could never be exceeded.
 
-    ``work`` is None if the code is unknown, as in a guard.
+    ``work`` is None in ``compile_guard``, which does not know the code that runs.
 
     Raises:
         CompileUsageError: If a limited quantity cannot be counted; the message shows what is missing.
@@ -65,8 +63,8 @@ def require_countable(budget: Budget, work: Work | None = None, compiling: Compi
     limits = budget.limits()
     if work is None and "max_memory_ratio" in limits:
         raise CompileUsageError(
-            "max_memory_ratio can be used only with check_compile, because a guard does not run the code in "
-            "eager; use max_memory"
+            "max_memory_ratio can be used only with check_compile, because compile_guard does not run the code "
+            "eagerly; use max_memory"
         )
     for name in ON_THE_GPU:
         if name in limits and not (torch.cuda.is_available() if work is None else _on_gpu(work)):
@@ -91,7 +89,7 @@ def counting_kernels(budget: Budget, work: Work | None, figures: Figures) -> Abs
 
 
 def measured_on_gpu(budget: Budget, work: Work, compiling: Compiling) -> dict[str, Figure]:
-    """Run each call repeatedly until it is warm, and then count the GPU's work."""
+    """Run each call repeatedly until it is warm, and then count its kernels, memory and waits on the GPU."""
     limits = budget.limits()
     if not limits.keys() & set(PER_CALL) or not _on_gpu(work) or all(call.exceptions for call in work.calls):
         return {}
@@ -129,7 +127,7 @@ def _waits(lines: Sequence[Sequence[Location | None]], totals: Sequence[int]) ->
 
 @contextmanager
 def measuring_body(budget: Budget, figures: Figures) -> Iterator[None]:
-    """Count the limited quantities inside a guard's ``with`` block."""
+    """Count the limited quantities inside the ``with`` block of ``compile_guard``."""
     lines: list[Location | None] = []
     syncs = noting_syncs(lines.append) if budget.max_syncs is not None else nullcontext()
     before = 0
@@ -150,7 +148,7 @@ def _peak(used: int) -> Figure:
 
 
 def limit_findings(budget: Budget, seen: Observation, figures: Figures) -> list[Finding]:
-    """Return a finding for each limit that is exceeded or could not be counted."""
+    """Return a finding for each limit that is exceeded, or whose quantity could not be counted."""
     limits = {name: limit for name, limit in budget.limits().items() if name in UNITS}
     if not limits:
         return []
@@ -164,7 +162,7 @@ def limit_findings(budget: Budget, seen: Observation, figures: Figures) -> list[
 def _judged(name: str, limit: float, figure: Figure) -> Finding | None:
     kind, unit = UNITS[name]
     if figure.value is None:
-        message = f"{name}={limit} cannot be judged: {figure.evidence[0]}"
+        message = f"{name}={limit} cannot be checked: {figure.evidence[0]}"
         return Finding("not-observable", message, hint=advice.LEAVE_LIMIT_OUT, subject=name)
     if figure.value <= limit:
         return None
@@ -179,7 +177,7 @@ def _judged(name: str, limit: float, figure: Figure) -> Finding | None:
 def _seen(seen: Observation) -> dict[str, Figure]:
     ops = [f"{_where(g.call)}{g.frame}, {count(len(g.ops), 'op')}" for g in seen.graphs]
     guards = [graph.guards for graph in seen.graphs]
-    unknown = Figure(None, ["torch did not report the number of guards of a graph"])
+    unknown = Figure(None, ["torch did not report the number of guards for at least one graph"])
     each = [f"{_where(g.call)}{g.frame}, {count(g.guards or 0, 'guard')}" for g in seen.graphs]
     recorded = [f"{_where(run.call)}{run.recorded} recorded" for run in seen.cudagraph_runs if run.recorded]
     return {
@@ -196,6 +194,6 @@ def _where(call: int) -> str:
 def _generated(seen: Observation, figures: Figures) -> Figure:
     if not seen.compile_seconds.inductor or not figures.generated:
         return Figure(None, ["no graph went through Inductor, so no kernels were generated"])
-    if not any(graph.call for graph in seen.graphs):  # a guarded block has no calls
+    if not any(graph.call for graph in seen.graphs):  # a compile_guard block has no numbered calls
         return Figure(sum(figures.generated), ["generated by Inductor in the block"])
     return _most(figures.generated, "kernels generated")

@@ -42,8 +42,8 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
 
 
 def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> Observation:
-    """Remove the effects of the expected exception from the observation: the break at the line that raises the
-    exception, and the failed trace.
+    """Return the observation without the effects of expected exceptions: the breaks at the lines that raise them, and
+    the recompiles and errors of traces that failed.
 
     ``errors`` maps call numbers to eager's expected exceptions.
     """
@@ -60,14 +60,14 @@ def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> 
 def given_up(
     seen: Observation, errors: Mapping[int, BaseException], calls: Sequence[Call], budget: Budget
 ) -> list[Finding]:
-    """Return findings for functions that raised an exception while torch traced them. torch then runs the whole
-    function in eager, including parts for which graphs exist.
+    """Return findings for functions that raised an exception while torch traced them. In later calls, torch runs such a
+    function eagerly as a whole, even if it has already compiled parts of it.
     """
     later = max((number for number, call in enumerate(calls, 1) if not call.exceptions), default=0)
     return [
         Finding(
             "eager-fallback",
-            f"{one.location.function} raised an exception while torch traced it, so later calls run in eager",
+            f"{one.location.function} raised an exception while torch traced it, so later calls run eagerly",
             one.location,
             f"{one.location.source}\nfingerprint {one.fingerprint}",
             advice.RAISE_LAST,

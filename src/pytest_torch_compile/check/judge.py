@@ -25,11 +25,12 @@ def judge(
     deviations: Sequence[Deviation] = (),
     expects_graphs: bool = True,
 ) -> list[Finding]:
-    """Return the findings of one run. ``aborted`` means that compilation raised, so a missing graph is not a finding.
+    """Return the findings of one run. ``aborted`` is true if compilation raised an exception, so that a missing graph
+    is not a finding.
 
-    ``expects_graphs`` is False if everything may have been compiled before. ``limit`` is torch's recompile limit, and
-    ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from torch's defaults;
-    if a deviation caused a finding, the finding mentions the deviation.
+    ``expects_graphs`` is false if everything may have been compiled before the run. ``limit`` is torch's recompile
+    limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from
+    torch's defaults; if a deviation caused a finding, the finding mentions the deviation.
     """
     findings = _graph_breaks(seen.graph_breaks, budget) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget)
@@ -85,8 +86,8 @@ def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]
 
 
 def graph_break_finding(found: GraphBreak, total: str, *, others: bool = False) -> Finding:
-    """Return the finding for one graph break, with its source line, torch's message and the fix. ``total`` is the part
-    of the message that contains the limit.
+    """Return the finding for one graph break, with its source line, torch's message and the fix. ``total`` is the start
+    of its message: the number of the break, the total and the limit.
 
     ``others`` is true if there are other breaks, which may have caused this break.
     """
@@ -96,7 +97,7 @@ def graph_break_finding(found: GraphBreak, total: str, *, others: bool = False) 
         lines.append(f"inside {place.library}: {place.library.source}".rstrip(": "))
     lines += [f"called from {caller.shown()}: {caller.source}".rstrip(": ") for caller in found.callers[::-1]]
     if found.skipped_frame:
-        lines.append("torch skipped the function, so the whole function runs in eager")
+        lines.append("torch skipped the function, so the whole function runs eagerly")
     whole = f"{found.reason}\n{found.explanation}" if found.category == OTHER else found.explanation
     lines += [f"torch says: {without_doubt(whole).strip() or found.reason}", f"fingerprint {found.fingerprint}"]
     hint = advice.for_break(found, others=others)
@@ -126,7 +127,7 @@ def _recompiles(recompiles: Sequence[Recompile], budget: Budget) -> list[Finding
 
 
 def _described(recompile: Recompile) -> str:
-    """Return one line for a recompile: the call, the function, and the failed guard of every cache entry."""
+    """Return one line about a recompile: the call, the function, and the failed guards of up to three cache entries."""
     guards = []
     for guard in recompile.guards[:3]:
         # Graphs are counted from 1, so dynamo's entry ``0/1`` is the second graph.
@@ -143,7 +144,7 @@ def _described(recompile: Recompile) -> str:
 def _fallback(fallback: EagerFallback, limit: int) -> Finding:
     return Finding(
         "eager-fallback",
-        f"{fallback.frame} hit the recompile limit of {limit}: from now on, calls that match no graph run in eager",
+        f"{fallback.frame} hit the recompile limit of {limit}: from now on, calls that match no graph run eagerly",
         fallback.location,
         f"last failed guard: {fallback.detail}",
         f"{advice.for_guard(fallback.cause or 'other')}. Above {limit} graphs, torch falls back to eager regardless "
@@ -158,7 +159,7 @@ def _swallowed(error: CompileError, setting: Deviation | None) -> Finding:
     by = f"\nthe error was swallowed because {setting}" if setting else ""
     return Finding(
         "eager-fallback",
-        f"the compilation of {error.frame} failed, but the error was swallowed and the function ran in eager",
+        f"the compilation of {error.frame} failed, but the error was swallowed and the function ran eagerly",
         error.location,
         f"{error.error}: {' '.join(summary[:3])}{by}",
         advice.SURFACE_ERRORS,
@@ -179,8 +180,8 @@ def _nothing_compiled(seen: Observation) -> Finding:
     hint = advice.LOOK_FOR_SWITCHES
     if seen.compiled_calls == 0:
         why = (
-            "no compiled function was called in this block: torch.compile only wraps a function, which is compiled "
-            "at its first call"
+            "no compiled function was called in this block: torch.compile only wraps a function, and compiles it when "
+            "it is first called"
         )
         hint = advice.CALL_INSIDE
     elif seen.compiled_calls and seen.compiled_before and not seen.frames:

@@ -1,4 +1,4 @@
-"""Classify exceptions from the legs as usage errors, errors in eager, or findings."""
+"""Turn exceptions raised in the legs into usage errors or findings."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _ABOUT = {
 
 
 def _leaked_defaults(error: str) -> str:
-    """Return a line that shows where the default device or dtype was changed, possibly by another test; empty if no
-    default was changed.
+    """Return a line that shows where the default device or dtype was changed, possibly by another test; empty if
+    neither was changed.
     """
     leaked = [one for one in deviations() if one.name in _ABOUT and _ABOUT[one.name].search(error)]
     if not leaked:
@@ -61,7 +61,7 @@ def _leaked_defaults(error: str) -> str:
 
 @contextmanager
 def machine_faults_named() -> Iterator[None]:
-    """Convert exceptions in the ``with`` block that the machine caused into usage errors that explain the cause.
+    """Convert exceptions that the machine causes inside the ``with`` block into usage errors that explain the cause.
 
     Raises:
         CompileUsageError: If memory ran out, the compile cache is not writable, or the C++ compiler is missing or
@@ -79,8 +79,8 @@ def machine_faults_named() -> Iterator[None]:
 def error_findings(
     error: BaseException, frame: Location | None = None, deviations: Sequence[Deviation] = ()
 ) -> list[Finding]:
-    """Return the finding for an exception of torch's compiler; ``frame`` is the frame that was being compiled, if
-    known.
+    """Return the finding for an exception raised by torch.compile; ``frame`` is the location of the frame that was
+    being compiled, if known.
 
     ``deviations`` are settings that differ from torch's defaults; one of these deviations may be the cause.
     """
@@ -96,12 +96,12 @@ def error_findings(
         hit = Finding("eager-fallback", message, location, error_summary(error), hint)
         return caused([hit], deviations, LIMITS)
     if support.is_constraint_violation(error):
-        message = "the code constrains a dimension that is marked as dynamic"
+        message = "the code constrains the size of a dimension that is marked as dynamic"
         constant = re.search(r"constant \((\d+)\)", str(error))
         hint = advice.fixed_size(constant[1]) if constant else advice.TIED_SIZE
         return [Finding("compile-error", message, location, readable(error_summary(error)), hint)]
     if type(error).__name__ in ("Unsupported", "UserError"):
-        message = "torch.compile cannot trace this with fullgraph=True"
+        message = "torch.compile cannot trace this code with fullgraph=True"
         return [Finding("graph-break", message, location, _evidence(error, error), advice.NO_FULLGRAPH)]
     inner = support.user_error(error)
     message = f"compilation raised {type(inner).__name__}"
@@ -109,8 +109,8 @@ def error_findings(
 
 
 def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:
-    """Remove findings about exceptions from calls in which a compilation failed, because the failed compilation is
-    already a finding.
+    """Return the findings without those about exceptions in a call in which a compilation failed, because the failed
+    compilation is already a finding.
     """
     failed = {error.call for error in seen.errors if not error.swallowed}
     return [one for one in compared if one.kind != "exception" or not failed & set(one.calls)]

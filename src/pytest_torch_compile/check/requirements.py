@@ -1,4 +1,6 @@
-"""Verify the requirements of a check: a callable target, and calls with values on the target's device."""
+"""Verify the requirements of a check: a callable target, and calls whose tensors have values and are on the target's
+device.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def require_usable(work: Work) -> None:
 
 
 def require_factory(optimizer: Callable[..., Any] | None) -> None:
-    """Reject an optimizer that was passed in place of a function that creates an optimizer.
+    """Reject an optimizer instance, because a check needs a function that creates an optimizer.
 
     Raises:
         CompileUsageError: If ``optimizer`` is an optimizer; the message shows how to write the function.

@@ -16,23 +16,24 @@ from ..report.failure_text import count, numbered
 
 
 def require_warmup(warmup: int | None, calls: int) -> None:
-    """Reject a warm-up that is not followed by a call.
+    """Reject a warm-up that includes all calls or none.
 
     Raises:
-        CompileUsageError: If no call follows the warm-up; the message shows the number of calls.
+        CompileUsageError: If ``warmup`` is less than 1 or not less than the number of calls; the message shows this
+            number.
     """
     if warmup is None:
         return
     if isinstance(warmup, bool) or not isinstance(warmup, int) or not 0 < warmup < calls:
         raise CompileUsageError(
-            f"warmup={warmup!r} of {count(calls, 'call')}: must be at least 1, but less than the number of calls"
+            f"warmup={warmup!r} with {count(calls, 'call')}: it must be at least 1, but less than the number of calls"
         )
 
 
 @contextmanager
 def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) -> Iterator[None]:
-    """Record compilations inside the ``with`` block in ``late``. The block runs one call of the sequence; ``number``
-    counts the calls from 1.
+    """Append the compilations inside the ``with`` block to ``late`` if the block runs a call after the warm-up.
+    ``number`` is the number of this call, counted from 1.
     """
     if warmup is None or number <= warmup:
         yield
@@ -42,7 +43,7 @@ def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) 
 
 
 def warm_up_only(seen: Observation, warmup: int | None) -> Observation:
-    """Remove recompiles after the warm-up from the observation, because they are reported as separate findings."""
+    """Return the observation without the recompiles after the warm-up, because they are reported separately."""
     if warmup is None:
         return seen
     return replace(seen, recompiles=[recompile for recompile in seen.recompiles if recompile.call <= warmup])
@@ -51,7 +52,7 @@ def warm_up_only(seen: Observation, warmup: int | None) -> Observation:
 def steady_findings(late: Sequence[LateCompilation], seen: Observation, warmup: int | None) -> list[Finding]:
     """Return a finding for each function that was compiled after the warm-up, and one finding for recorded CUDA graphs.
 
-    ``warmup`` is None if the check has no steady state.
+    ``warmup`` is None if the check does not require a steady state.
     """
     if warmup is None:
         return []

@@ -1,4 +1,4 @@
-"""A time limit for a check: find the line that hangs, and raise an exception if Python can."""
+"""A time limit for a check: report the line that hangs, and interrupt the check if possible."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from .._torch.stuck import frames_of, place_of, stack_text
 from ..findings import Finding
 from ..observation import Location
 
-# Interrupt repeatedly, because the checked code may catch the exception, and C code is not interrupted.
+# Seconds between interruptions. One may not be enough: the checked code may catch the exception, and most C code must
+# return to Python before the exception is raised.
 AGAIN_SECONDS = 10.0
-# This signal interrupts C code, too, if it waits for a time, a lock or a file. SIGALRM is left to pytest-timeout.
+# The signal also interrupts C code that sleeps or waits for a lock or a file. SIGALRM is left to pytest-timeout.
 SIGNAL = signal.SIGUSR2
 _limited = threading.local()
 
 
 class TimeIsUp(BaseException):
-    """Raised if a check takes too long. The class is not derived from ``Exception``, so that the checked code does not
-    handle the exception.
+    """Raised if a check takes too long. Not derived from ``Exception``, so that ``except Exception`` in the checked
+    code does not catch it.
     """
 
 
 class TimeLimit:
-    """The time limit of one check, with a finding if it was reached."""
+    """The time limit for one check; ``findings`` contains a finding once the limit is reached."""
 
     def __init__(self, seconds: float) -> None:
         self.findings: list[Finding] = []
@@ -85,7 +86,7 @@ def timeout_finding(frames: list[Location], seconds: float) -> Finding:
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[TimeLimit]:
     """Interrupt the ``with`` block after ``seconds``; the yielded limit contains the finding. Has no effect inside
-    another limit.
+    another ``time_limit`` block.
     """
     limit = TimeLimit(seconds or 0)
     if seconds is None or getattr(_limited, "now", False):

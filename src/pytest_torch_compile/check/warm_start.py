@@ -23,11 +23,11 @@ def cache_misses(seen: CacheCounts) -> list[Finding]:
         )
         return [Finding("cache-miss", message, None, counts, advice.WHAT_DIFFERS)]
     if seen.fx_bypasses:
-        message = f"{seen.fx_bypasses} graphs cannot be cached (0 allowed in a warm start)"
+        message = f"graphs that cannot be cached: {seen.fx_bypasses} (0 allowed in a warm start)"
         return [Finding("cache-miss", message, None, counts, advice.SEE_CACHE_BYPASS)]
     message = "the compile cache was not used, but a warm start requires it"
     return [Finding("cache-miss", message, None, counts, advice.ONLY_INDUCTOR)]
 
 
 def _counted(hits: int, misses: int, bypasses: int) -> str:
-    return f"{hits} hits, {misses} misses, {bypasses} not cacheable"
+    return f"hits {hits}, misses {misses}, not cacheable {bypasses}"

@@ -1,4 +1,4 @@
-"""Run the command with ``python -m pytest_torch_compile.cli``, for use if the command is not on the path."""
+"""Run the command as ``python -m pytest_torch_compile.cli``, for example if it is not on ``PATH``."""
 
 from . import main
 

@@ -22,24 +22,24 @@ _WHAT = "Process reports and stored baselines, compare torch releases, check a m
 STATUSES = {
     "report": ("the report was rendered", ""),
     "merge": ("the merged report has no failures", "the merged report has failures"),
-    "compare": ("no result is worse", "a result is worse, or (with `--against`) a test regressed"),
+    "compare": ("nothing got worse", "a result got worse, or (with `--against`) a test regressed"),
     "torch": (
         "there are no new failures",
         "there are new failures, or failures in tests that did not run on the older torch version",
     ),
     "baselines": ("the entries were listed or removed", ""),
     "diagnose": ("there are no findings", "there are findings"),
-    "doctor": ("checks can run here", "a requirement for all checks is missing"),
+    "doctor": ("checks can run here", "something that every check requires is missing"),
 }
-STATUS_2 = "the usage was wrong, or the command could not be completed"
+STATUS_2 = "the arguments were invalid, or the command could not be completed"
 FORMATS = ("terminal", "markdown", "html", "github", "json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 0 for success, 1 for a negative result, and 2 for incorrect arguments."""
+    """Run the command; returns 0 for success, 1 for a negative result, and 2 for invalid arguments or another error."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["compare"] and any(word.split("=")[0] == "--against" for word in given):
-        # Unknown arguments are passed to pytest, so this parser must not handle the command line.
+        # Unknown arguments are passed to pytest, so _parser() must not parse this command line.
         from ..speed.revisions import main as compare_speed
 
         return compare_speed([word.removeprefix("--against=") for word in given[1:] if word != "--against"])
@@ -87,8 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help=form)
     speed = compare.add_argument_group(
         "compare the speed of this checkout with that of another revision",
-        "The two revisions compile and run the speed tests alternately, on every GPU of the machine. No baseline is "
-        "needed. All other arguments are passed to pytest.",
+        "The speed tests of both revisions are compiled and run alternately, on every GPU of the machine. No baseline "
+        "is needed. All other arguments are passed to pytest.",
     )
     speed.add_argument("--against", metavar="REF", help="revision to compare with, such as main or HEAD~1")
     speed.add_argument("--rounds", metavar="N", help="maximum number of compilations of each revision (default: 8)")
@@ -102,11 +102,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_options(both)
 
-    stored = commands.add_parser("baselines", help="list the stored baselines, or remove unused entries")
+    stored = commands.add_parser("baselines", help="list the baselines, or remove unused entries")
     actions = stored.add_subparsers(required=True, metavar="ACTION")
-    shown = actions.add_parser("list", help="list each environment and its entries")
+    shown = actions.add_parser("list", help="list each baseline file with its number of entries")
     shown.set_defaults(run=_list)
-    prune = actions.add_parser("prune", help="remove entries that no test uses")
+    prune = actions.add_parser("prune", help="list entries that no test uses, and remove them with --write")
     prune.set_defaults(run=_prune)
     shown.add_argument("--baselines", type=Path, default=Path("baselines"), help="folder (default: baselines)")
     prune.add_argument("--baselines", type=Path, help="folder (default: the folder that pytest uses)")
@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
 def _statuses(command: str) -> str:
     """Return the final line of a command's help text."""
     zero, one = (text.replace("`", "") for text in STATUSES[command])
-    return f"Exit status: 0 {zero}; {f'1 {one}; ' if one else ''}2 {STATUS_2}."
+    return f"Exit status 0: {zero}; {f'1: {one}; ' if one else ''}2: {STATUS_2}."
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -161,7 +161,7 @@ def rendered(report: document.Document, form: str) -> str:
 
 
 def _merge(options: argparse.Namespace) -> int:
-    # Downloaded artifacts are in separate folders.
+    # Each downloaded artifact is in a separate folder.
     paths = [
         path
         for given in options.paths

@@ -1,5 +1,5 @@
-"""Measure the cost of compiling a model, and the time per call of the compiled model. The figures are only reported,
-not judged.
+"""Measure how long it takes to compile a model, and how long a call takes, eager and compiled. These figures are
+reported but not judged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ENOUGH_ROUNDS = 6
 
 
 def measured(model: Any, call: Call, options: Mapping[str, Any]) -> SpeedSample:
-    """Measure one call, alternating between eager and compiled code, with an empty compile cache."""
+    """Measure one call, eager and compiled in alternation, with an empty compile cache."""
     from ..cache.folder import empty_cache
     from ..speed.measuring.bench import measure_compile
 
@@ -27,7 +27,7 @@ def measured(model: Any, call: Call, options: Mapping[str, Any]) -> SpeedSample:
 
 
 def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
-    """Return the measured figures as text."""
+    """Return lines with the measured figures."""
     seconds, wall = sample.cold_start[1], sample.wall
     runs = f"{sample.what} of the first call, median of {sample.rounds} rounds in one process, backend {backend}"
     return [
@@ -39,8 +39,8 @@ def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
 
 
 def _paid_back(seconds: float, wall: Paired, rounds: int) -> list[str]:
-    """Return lines with the speedup and the number of calls after which compilation pays off; a line says so if the
-    measurements do not show these figures.
+    """Return lines with the speedup and the number of calls after which compilation pays off. If a figure cannot be
+    determined, or compilation does not pay off, a line explains this.
     """
     times = f"compiled code is {math.exp(-wall.log_ratio):.2f} times as fast as eager"
     if rounds < ENOUGH_ROUNDS:

@@ -1,4 +1,4 @@
-"""Report which checks this machine supports, and why others are not available."""
+"""Report which checks can run on this machine, and why others cannot."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def _torch() -> Line:
         return Line("no", "torch", f"{version} is older than 2.6, the oldest supported version", needed=True)
     if minor > NEWEST:
         newer = (
-            f"{version} is newer than 2.15, the latest tested version; checks report any information that they cannot "
-            "observe"
+            f"{version} is newer than 2.15, the latest tested version; information that it does not provide is "
+            "reported as not observable"
         )
         return Line("note", "torch", newer)
     return Line("yes", "torch", version)
@@ -109,7 +109,7 @@ def _accelerator() -> Line:
         return Line("yes", "CUDA", f"{torch.version.cuda}: {names}")
     untested = (
         f"{names}; checks use torch.accelerator, which is untested on this device; device time, "
-        "kernels, CUDA graphs, peak memory and ranks that communicate through its own backend are not supported"
+        "kernels, CUDA graphs, peak memory and ranks that communicate through the device's backend are not supported"
     )
     return Line("note", kind.upper(), untested)
 

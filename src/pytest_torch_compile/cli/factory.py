@@ -26,7 +26,7 @@ class FactoryError(Exception):
 
 @dataclass(frozen=True)
 class Example:
-    """The model and its calls. ``expression`` contains the calls as source, for a test that imports ``names``."""
+    """The model and its calls. ``expression`` is the calls' source, for a test that imports ``factory``."""
 
     factory: str
     model: Any
@@ -44,12 +44,14 @@ def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | 
     Args:
         factory: Returns ``model``, ``(model, inputs)`` or ``{"model": model, "inputs": inputs}``, or is itself a
             module.
-        make_inputs: Returns the inputs of a call, or a list of calls, replacing the factory's.
+        make_inputs: Returns the inputs of one call, or a list with the inputs of several calls. These inputs replace
+            those of the factory.
         shapes: The shapes of random inputs, which replace all other inputs.
-        times: The number of calls. By default, a list of calls is used unchanged, and a single call runs twice.
+        times: The number of calls. By default, each item of a list of inputs is used once, and a single item twice.
 
     Raises:
-        FactoryError: If something cannot be imported, is not callable, raises, or returns no model or no inputs.
+        FactoryError: If the factory or ``make_inputs`` cannot be imported, is not callable or raises, or if there is no
+            model or no inputs.
     """
     attribute = _attribute(factory)
     is_model = _is_module(attribute)
@@ -85,11 +87,11 @@ def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | 
     )
 
 
-_FORMS = "it may return model, (model, inputs) or {'model': model, 'inputs': inputs}"
+_FORMS = "it must return model, (model, inputs) or {'model': model, 'inputs': inputs}"
 
 
 def _parts(made: Any) -> tuple[Any, Any]:
-    """Return the model and its inputs, or None in place of inputs if the factory does not return any."""
+    """Return the model and its inputs; the inputs are None if the factory does not return any."""
     if type(made) is tuple and len(made) == 2:
         return made[0], made[1]
     if type(made) is dict and "model" in made and made.keys() <= {"model", "inputs"}:
@@ -114,7 +116,7 @@ def _random(shapes: Shapes) -> tuple[list[Any], str]:
 
 
 def _called(spec: str, attribute: Any = None) -> Any:
-    """Return the result of calling the attribute without arguments."""
+    """Return the result of calling the object at ``spec`` without arguments."""
     attribute = _attribute(spec) if attribute is None else attribute
     if not callable(attribute):
         raise FactoryError(f"{spec} is {_short(attribute)}, which is not callable: it must be a function or a class")
@@ -144,8 +146,8 @@ def _attribute(spec: str) -> Any:
 
 
 def _said(error: BaseException) -> str:
-    """Describe an exception with the line of user code that raised it: ``ValueError: no width (models.py:3: raise
-    ...)``.
+    """Describe an exception, with the line of user code that raised it: ``ValueError: no width (models.py:3: raise
+    ValueError("no width"))``.
     """
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({error.filename}:{error.lineno}: {(error.text or '').strip()})"

@@ -1,4 +1,4 @@
-"""Create the page about one model, which shows the model's graphs, breaks, correctness and cost."""
+"""Create a page about one model, which shows the model's graphs and breaks, its correctness, and its cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def show(console: Console, report: CompileReport, cost: Sequence[str], test: str
 
 
 def _sections(report: CompileReport) -> Iterator[Section]:
-    """Yield the page's sections. Every finding is in the section to which it belongs."""
+    """Yield the sections about graphs, recompiles and results, each with the findings about its topic."""
     seen = report.observation
     recompiled: list[str] = []
     wrong: list[str] = []
@@ -74,7 +74,7 @@ def _what_next(report: CompileReport) -> Iterator[Section]:
 
 
 def text_of_test(example: Example, options: Mapping[str, Any]) -> str:
-    """Return a test that runs the same check, with all options that differ from the defaults."""
+    """Return the source of a test that runs the check on this page, with all options that differ from the defaults."""
     lines = ["import torch"] if "torch." in example.expression else []
     lines += [_import(spec) for spec in dict.fromkeys([example.factory, example.make_inputs]) if spec]
     name = example.factory.partition(":")[2]

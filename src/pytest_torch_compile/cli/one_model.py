@@ -42,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=_shape,
         metavar="SHAPE",
-        help="shape of each argument, such as 2,3,224,224, for random inputs; repeat the option for more calls",
+        help="shape of each argument, such as 2,3,224,224, for random inputs; repeat the option for each further call",
     )
     parser.add_argument("--calls", type=_number, metavar="N", help="number of calls (default: all inputs, at least 2)")
     parser.add_argument("--train", action="store_true", help="also check the backward pass")

@@ -21,10 +21,11 @@ Sizes = list[list[torch.Size | None]]  # for each call, the sizes of its output 
 
 @dataclass(frozen=True)
 class Adaptation:
-    """The changes to the calls of the compiled leg: each call's arguments are changed, and the call's results are cut
-    to the sizes of the eager results.
+    """The changes to the calls of the compiled leg: ``call`` changes each call's arguments. If ``cuts`` is set, each
+    call's results are cut to the sizes of the eager results.
 
-    If ``eager_first`` is set, the target runs once in eager with the arguments of the first call before it is compiled.
+    If ``eager_first`` is set, the target runs once in eager, with the arguments of the first call, before it is
+    compiled.
     """
 
     call: Callable[[Call], Call] = lambda call: call
@@ -33,7 +34,7 @@ class Adaptation:
 
 
 def checked(subject: Subject, adaptation: Adaptation, backend: str | None, **changes: Any) -> CompileReport | None:
-    """Return the check with the adapted calls, or None if the calls cannot be adapted."""
+    """Run the check with the adapted calls and return its report, or return None if the calls cannot be adapted."""
     sizes = _sizes_in_eager(subject) if adaptation.cuts else []
     if sizes is None:
         return None

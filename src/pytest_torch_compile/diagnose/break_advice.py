@@ -96,11 +96,10 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
 
 
 def _without_the_backend(subject: Subject) -> CompileReport:
-    """Return the check that serves as the baseline for trials. Trials run with the backend "eager", so the baseline
-    does too.
+    """Return the report to which the reports of trials are compared.
 
-    If a failing backend caused some of the breaks, the baseline is the original check, run again with only the backend
-    changed.
+    Trials run with the backend "eager". So if a failing backend caused some of the breaks, the check is run again with
+    only the backend changed to "eager"; otherwise, the report is that of the failed check itself.
     """
     if subject.compiling.backend != "eager" and any("ackend compiler" in b.reason for b in subject.report.graph_breaks):
         return _tried(subject, [], backend="eager") or subject.report
@@ -128,8 +127,8 @@ def _has(report: CompileReport, broken: GraphBreak) -> bool:
 
 
 def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = None) -> CompileReport | None:
-    """Run the check with changed code in the compiled leg. The eager leg runs the original code, so results are
-    compared with the original results.
+    """Run the check with changed code in the compiled leg. The eager leg runs the original code, so the results are
+    compared with those of the original code.
     """
     compiling = subject.compiling
     if backend is not None:
@@ -191,7 +190,7 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
     for caller in broken.callers[::-1]:
         for one in rewrites(caller, (with_disabled,)):
             where = f"{Path(caller.file).name}:{caller.line}"
-            what = f"use `{_short(one.new)}` at {where}; the graph still breaks, but this call runs in eager"
+            what = f"use `{_short(one.new)}` at {where}; the graph still breaks, but this call then runs in eager"
             yield Change(what, one, disables=True)
 
 
@@ -209,7 +208,7 @@ def _unnamed_loss(module: Any) -> bool:
 
 
 def name_loss(target: Any) -> None:
-    """Set ``model.loss_type`` before a call."""
+    """Before a call, set ``loss_type`` on the models that have not set it."""
     for module in modules_of(target).values():
         for one in module.modules():
             if _unnamed_loss(one):

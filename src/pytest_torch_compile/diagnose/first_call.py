@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-ADVICE = "call it once in eager before compiling it"
+ADVICE = "call the target once in eager before compiling it"
 
 
 def set_up(target: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

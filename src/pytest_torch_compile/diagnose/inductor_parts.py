@@ -49,7 +49,7 @@ def _switches(subject: Subject) -> Iterator[str]:
         if name in own or (value is None and not is_set(name)):
             continue
         changes: dict[str, Any] = {"mode": None, "options": {**own, name: value}}
-        if subject.smallest:  # cheaper than the whole target, which only a change that corrects the part can correct
+        if subject.smallest:  # tried first: it is cheaper, and the target is correct only if it is
             alone = subject.again(**{**subject.smallest, **changes})
             if alone is not None and alone.findings:
                 continue

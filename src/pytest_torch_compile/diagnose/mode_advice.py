@@ -1,11 +1,13 @@
-"""Find fixes for excessive memory, too many kernels and skipped CUDA graphs, by trying other modes."""
+"""Find fixes for excessive memory, too many kernels, skipped CUDA graphs and host synchronization, by trying other
+modes.
+"""
 
 from __future__ import annotations
 
 from .subject import Subject
 
 KINDS = {"memory", "structure", "cudagraph-skip", "host-sync"}
-# In the order of compile time.
+# Ordered by compile time, shortest first.
 MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs")
 
 

@@ -26,7 +26,7 @@ Dims = dict[Name, tuple[int, ...]]
 
 
 def recompile_advice(subject: Subject) -> Iterator[str]:
-    """Yield one line for each change that keeps the check within its budget, with the result."""
+    """Yield one line for each change with which the check has no findings, with the number of recompiles."""
     if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
         return
     for what, changes in _candidates(subject):
@@ -55,8 +55,8 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield possible changes. Each consists of a text and of changed fields of the work, changed fields of the
-    compilation, or an ``Adaptation``.
+    """Yield possible changes as (description, changes) pairs. The changes are fields of the work or of the compilation,
+    capture ``switches``, or an ``adaptation``.
     """
     calls, names = subject.work.calls, argument_names(subject.work.target)
     values: dict[Name, list[Any]] = {}
@@ -67,14 +67,17 @@ def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
     numbers = [name for name, seen in values.items() if all(map(_is_number, seen)) and len(set(seen)) > 1]
     if numbers:
         as_tensors = partial(_changed, names, numbers, lambda _, number: torch.tensor(number, device="cpu"))
-        yield f"pass {_listed(numbers)} as a tensor instead of a Python number", {"adaptation": Adaptation(as_tensors)}
+        yield (
+            f"pass {_listed(numbers)} as {'a tensor instead of a Python number' if len(numbers) == 1 else 'tensors'}",
+            {"adaptation": Adaptation(as_tensors)},
+        )
 
     if recompile_causes(subject.report) - {"size", "python-number"}:
         yield ADVICE, {"adaptation": Adaptation(eager_first=True)}
     causes = recompile_causes(subject.report)
     if "stride" in causes and (tensors := [name for name, seen in values.items() if _differ_in_strides(seen)]):
         contiguous = partial(_changed, names, tensors, lambda _, tensor: tensor.contiguous())
-        yield f"pass {_listed(tensors)} contiguous", {"adaptation": Adaptation(contiguous)}
+        yield f"make {_listed(tensors)} contiguous before the call", {"adaptation": Adaptation(contiguous)}
     if "python-number" in causes and not numbers:
         yield written(INTEGERS_OF_MODULES), {"switches": (INTEGERS_OF_MODULES,)}
         if not subject.compiling.dynamic:
@@ -94,7 +97,7 @@ def _of_sizes(
     subject: Subject, values: dict[Name, list[Any]], names: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     calls = subject.work.calls
-    # Sizes 0 and 1 are specialised: they cannot be marked as dynamic, but they can be padded.
+    # Sizes 0 and 1 are specialised: they cannot be marked as dynamic, but size 1 can be padded.
     padded_dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen, least=1))}
     dims: Dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen, least=2))}
     if not padded_dims:

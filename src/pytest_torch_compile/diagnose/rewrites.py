@@ -60,7 +60,7 @@ def rewrites(place: Location, ways: Sequence[Way]) -> Iterator[Rewrite]:
 
 @contextmanager
 def in_force(changes: Sequence[Rewrite]) -> Iterator[None]:
-    """Inside the ``with`` block, run the rewritten code in every function that contains the statement.
+    """Inside the ``with`` block, replace the code of every function that contains a rewritten statement.
 
     Raises:
         ValueError: If the rewritten function is not compatible with the original.
@@ -170,7 +170,9 @@ def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:
 
 
 def computed_outside(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Replace an expression without variables of the function with a global variable that is set before each call."""
+    """Replace each call that reads no variables of the function with a global variable that is set before the function
+    runs.
+    """
     calls = _independent_calls(statement, around)
 
     class Outside(ast.NodeTransformer):
@@ -212,7 +214,7 @@ def without_context(statement: ast.stmt, around: Around) -> ast.stmt | None:
 
 
 def left_out(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Remove a call without an effect on the result, an assertion, or a branch that contains only removable
+    """Remove a call that may have no effect on the result, an assertion, or a branch that contains only removable
     statements.
     """
     if not _may_have_no_result(statement):
@@ -307,7 +309,7 @@ def _as_tensor(test: ast.expr) -> ast.expr:
 
 
 def as_tensor(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Replace ``x.item()``, ``float(x)`` and ``int(x)`` with the tensor."""
+    """Replace ``x.item()``, ``float(x)``, ``int(x)`` and ``bool(x)`` with ``x``."""
     reader = _ToTensor()
     new: ast.stmt = reader.visit(statement)
     return new if reader.changed else None
@@ -328,7 +330,7 @@ class _ToTensor(ast.NodeTransformer):
 
 
 def with_disabled(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Exclude a statement's outermost call from the graph."""
+    """Wrap the function that a statement's outermost call calls in ``torch.compiler.disable``."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             node.func = ast.Call(_attribute("compiler", "disable"), [node.func], [])

@@ -1,4 +1,4 @@
-"""Find the smallest submodule that still shows the finding."""
+"""Find the smallest submodule that still shows the check's finding."""
 
 from __future__ import annotations
 
@@ -38,12 +38,14 @@ class Part:
 
 
 def smallest_module(subject: Subject) -> list[str]:
-    """Descend into submodules as long as a submodule shows a finding of the same kind on its own."""
+    """Descend into submodules as long as a submodule, checked on its own, shows a finding of a kind that the failed
+    check has.
+    """
     kinds = set(subject.kinds)
     if subject.work.optimizer is not None and kinds & set(get_args(WrongResult)):
         kinds |= {"numerics", "gradient"}  # a wrong parameter after an optimizer step may come from a wrong gradient
     if "exception" in kinds:
-        kinds.add("metadata")  # another part may not accept this part's outputs
+        kinds.add("metadata")  # a part may raise because another part's outputs have wrong metadata
     smallest, shown, tried, remark = None, set[str](), 0, ""
     parts = parts_of(subject.work)
     candidates = children(parts, "")
@@ -58,7 +60,7 @@ def smallest_module(subject: Subject) -> list[str]:
                 shown = {finding.kind for finding in report.findings}
                 smallest, candidates = part, children(parts, part.name)
     except OutOfTime:
-        remark = f", but the time limit was reached after trying {tried} of its parts"
+        remark = f"; a smaller module may show it too, but the time limit was reached (modules tried: {tried})"
     if smallest is None:
         return []
     kind = type(smallest.module).__name__
@@ -104,8 +106,8 @@ def _cheapest_backend(subject: Subject) -> str | None:
 
 
 def parts_of(work: Work) -> dict[str, Part]:
-    """Return the submodules that were called in eager, by path. If the target is a function, these are submodules of
-    the modules that the function reaches.
+    """Return the target's submodules by path, each with the arguments of its calls in eager. If the target is a
+    function, these are the modules that the function reaches, and their submodules.
     """
     inputs = captured(work)
     return {
@@ -129,8 +131,8 @@ def _global_modules(target: Any) -> dict[str, torch.nn.Module]:
 
 
 def children(parts: Mapping[str, Part], name: str) -> list[Part]:
-    """Return the direct parts of a module. A container that is never called, such as a ModuleList, is replaced with its
-    own parts.
+    """Return the children of a module. A container that is never called, such as a ModuleList, is replaced with its own
+    children.
     """
     below = [part for part in parts.values() if part.name.startswith(f"{name}." if name else "") and part.name != name]
     called = [part for part in below if part.calls]

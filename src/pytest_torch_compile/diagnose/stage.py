@@ -1,4 +1,4 @@
-"""Find the first of eager, aot_eager and inductor that fails."""
+"""Find the first stage of torch.compile that fails, by trying backends that add one stage at a time."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ STAGES = {
 
 
 def stage(subject: Subject) -> list[str]:
-    """Return lines with the first stage that has a finding of the same kind; empty if there is only one stage to
-    try.
+    """Return lines with the first stage that has a finding of a kind that the failed check has; empty if there is only
+    one stage to try.
     """
     kinds, backend = subject.kinds & KINDS, str(subject.compiling.backend)
     names = list(STAGES)
     if not kinds or subject.compiling.wrapper is not None or backend not in names[1:]:
         return []
-    # No stage is at fault if calls exceed the recompile limit, or the code fixes a size that is marked as dynamic.
+    # No stage is at fault if calls exceed the recompile limit, or the code specializes a size that is marked as
+    # dynamic.
     if any(error.error == CONSTRAINT_VIOLATION for error in subject.report.observation.errors):
         return []
     if subject.report.fallbacks and subject.kinds <= {"eager-fallback", "recompile"}:
@@ -76,16 +77,16 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
     where = "is_compiling() call at " + ", ".join(dict.fromkeys(place.shown() for place in places))
     if _leaves(report, kinds) == _leaves(subject.report, kinds):
         return (
-            "stage: not in torch. The eager run produces the same result when it takes the branch for compiled code "
+            "stage: not in torch. The eager run has the same findings when it takes the branch for compiled code "
             f"at the {where}"
         )
     # The branch makes a difference, but the branch may not be the cause of this finding, or may not be the only cause.
     return (
-        f"stage: unknown. When the eager run takes the branch for compiled code at the {where}, it is also wrong, but "
+        f"stage: unknown. When the eager run takes the branch for compiled code at the {where}, it is wrong too, but "
         "with different findings; remove the branch and run the check again"
     )
 
 
 def _leaves(report: CompileReport, kinds: Collection[str]) -> set[tuple[str, str, int]]:
-    """Return where the findings are, as triples of kind, leaf and call."""
+    """Return where the findings are, as (kind, leaf, call) triples."""
     return {(one.kind, one.subject, call) for one in report.findings if one.kind in kinds for call in one.calls or (0,)}

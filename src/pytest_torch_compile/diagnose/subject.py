@@ -78,7 +78,7 @@ class Subject:
 
     @contextmanager
     def loosened(self, **tolerances: Any) -> Iterator[None]:
-        """Change these fields of the tolerances for checks inside the ``with`` block."""
+        """Inside the ``with`` block, run checks with these fields of the tolerances changed."""
         before, self._tolerances = self._tolerances, replace(self._tolerances, **tolerances)
         try:
             yield
@@ -86,7 +86,8 @@ class Subject:
             self._tolerances = before
 
     def again(self, backend: str | None = None, **changes: Any) -> CompileReport | None:
-        """Repeat the check with changed fields of its work or compilation; None if that is not possible.
+        """Repeat the check with changed fields of its work or compilation, and return its report; None if the check is
+        not possible.
 
         Raises:
             OutOfTime: If no other trial may start.
@@ -128,7 +129,7 @@ class Subject:
 
 @contextmanager
 def _without_guard_errors() -> Iterator[None]:
-    """Suppress the traceback that torch logs if code fixes a size that a trial, but not the user, has marked as
+    """Suppress the traceback that torch logs if code specializes a size that a trial, but not the user, has marked as
     dynamic.
     """
     logger = logging.getLogger("torch._guards")
@@ -140,7 +141,7 @@ def _without_guard_errors() -> Iterator[None]:
 
 
 def break_causes(report: CompileReport) -> set[tuple[str, int, str]]:
-    """Return the location and category of each break, regardless of the calls that led to it."""
+    """Return the location and category of each break, regardless of its callers."""
     return {(one.location.file, one.location.line, one.category) for one in report.graph_breaks}
 
 

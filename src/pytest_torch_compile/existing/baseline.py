@@ -28,8 +28,8 @@ class Baseline:
         self.stored = baselines.load(folder, self._environment, "existing")
 
     def known(self, row: Row) -> str:
-        """Return the reason why a target's failure is expected, which is that the baseline contains the failure; empty
-        if the failure is new or worse.
+        """Return why a target's failure is expected: the baseline contains it. Return an empty string if the failure is
+        new, or worse than in the baseline.
         """
         entry = self.stored.entries.get(row.test)
         if entry is None or row.verdict in (WORKS, UNCHECKED):
@@ -56,7 +56,7 @@ class Baseline:
         return lines
 
     def update(self, rows: Iterable[Row]) -> str:
-        """Store the verdicts of all checked targets; the other targets keep their stored verdicts."""
+        """Store the verdicts of all checked targets; unchecked targets keep their stored verdicts."""
         entries = {row.test: _entry(row) for row in rows if row.verdict != UNCHECKED}
 
         def merge(old: Mapping[str, Entry]) -> Mapping[str, Entry | None]:

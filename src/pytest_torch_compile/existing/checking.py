@@ -30,7 +30,7 @@ from ..report.failure_text import failure_text
 from .targets import Called
 from .undisturbed import SideEffect, undisturbed
 
-# Modules whose objects have state that is not restored.
+# Modules whose objects have state that a check cannot restore.
 _LASTING_STATE = frozenset({
     "unittest.mock", "random", "io", "_io", "socket", "subprocess", "threading", "_thread", "queue", "_queue",
     "multiprocessing", "asyncio", "concurrent", "sqlite3", "tempfile", "http", "urllib",
@@ -46,7 +46,7 @@ class Checked:
     """The result for one call. It consists of plain data, because pytest-xdist workers send it to the controller.
 
     ``refused`` is the reason why the call could not be checked. ``computes`` is false if the eager run called no torch
-    operation. If the call was passed over, because other calls have priority, ``passed_over`` is the reason.
+    operation. If the call was skipped because other calls have priority, ``passed_over`` is the reason.
     """
 
     target: str
@@ -63,7 +63,7 @@ class Checked:
     recompiles: int = 0
     allowed: int = 0  # recompiles that the sizes require
     train: bool = False
-    module: str = ""  # parts of a test: the target's module, the expression for the target, the calls
+    module: str = ""  # parts of a generated test: the target's module, the expression for the target, the calls
     made: str = ""
     calls: tuple[str, ...] = ()
     unwritten: str = ""
@@ -73,9 +73,10 @@ class Checked:
 class Rules:
     """The rules by which calls are checked.
 
-    ``existing`` is the option's value. ``backend`` is the requested backend, or None for a fast backend. ``owns``
-    decides which modules belong to the package. ``why_not`` decides whether to check a call, depending on which lines
-    of the package the call executed in eager, and on whether the test needs the call's gradients.
+    ``existing`` is the value of ``--compile-existing``. ``backend`` is the requested backend, or None for a fast
+    backend. ``owns`` returns whether a module belongs to the package. ``why_not`` returns the reason not to check a
+    call, or an empty string; its arguments are the lines of the package that the call executed in eager, and whether
+    the check would include gradients.
     """
 
     existing: str
@@ -90,7 +91,7 @@ def checked(
     called: Called, test: str, earlier: Sequence[Call], recompiles: int, wants_gradients: bool, rules: Rules,
     accepted: acceptance.Acceptance,
 ) -> Checked:  # fmt: skip
-    """Check a call at the moment it happens. The check runs the calls ``earlier`` before it, and allows ``recompiles``
+    """Check a call at the moment it happens. The check runs the ``earlier`` calls first, and allows ``recompiles``
     recompiles.
     """
     began = time.monotonic()
@@ -106,8 +107,8 @@ def checked(
             with time_limit(None if chosen is not None and chosen < rules.seconds else rules.seconds) as limit:
                 _check(called.target, calls, wants_gradients, rules, done)
             if limit.findings:
-                # The plugin chose this time limit, to leave time for other targets, so reaching the limit is no problem
-                # of this target.
+                # The plugin chose this time limit, to leave time for other targets, so reaching the limit is not a
+                # problem with this target.
                 done.refused, done.report = f"the check took longer than {rules.seconds:.0f} s", None
                 done.took_too_long = True
         except SideEffect as effect:
@@ -170,8 +171,8 @@ class _Tried:
 
 
 def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
-    """Run a call in eager to determine whether it raises an exception, runs torch operations and can have gradients,
-    and which lines it executes.
+    """Run a call eagerly to determine whether it raises an exception, whether it runs torch operations, whether its
+    output requires gradients, and which lines it executes.
     """
     with calm(), sandbox() as box:
         leg = Leg(work)
@@ -188,7 +189,7 @@ def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
 
 @contextmanager
 def _lines(owns: Callable[[str], bool]) -> Iterator[set[Line]]:
-    """Yield a set, which collects the lines of the package that run inside the ``with`` block."""
+    """Yield a set that collects the package's lines that run inside the ``with`` block."""
     lines: set[Line] = set()
 
     def in_frame(frame: FrameType, event: str, argument: Any) -> Any:
@@ -208,7 +209,7 @@ def _lines(owns: Callable[[str], bool]) -> Iterator[set[Line]]:
 
 
 class _Counting(TorchFunctionMode):
-    """A mode that counts the operations that return a tensor other than their arguments."""
+    """A mode that counts the operations that return a tensor that is not one of their arguments."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from ..legs.calls import Call
 from ..legs.reach import PLAIN
 from ..numerics.tree import is_a
 
-# The limits for one call, and for all calls of a run together.
+# The limits in bytes: for one call, and for all calls of a run together.
 MOST_BYTES = 1 << 20
 MOST_BYTES_IN_ALL = 64 << 20
 

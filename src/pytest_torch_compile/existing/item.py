@@ -1,4 +1,4 @@
-"""A separate pytest test for one target, which reports the findings of checks that ran during the ordinary tests."""
+"""A separate pytest test for one target, which reports the checks that ran during the ordinary tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .verdicts import UNCHECKED, Row
 
 
 class ExistingItem(pytest.Item):
-    """A test that passes, fails or is skipped, according to the checks of one target."""
+    """A test for one target, which passes, fails or is skipped according to the target's checks."""
 
     shows_existing = True  # the checks have already run, so this test needs no separate process
 
@@ -25,11 +25,13 @@ class ExistingItem(pytest.Item):
 
     @classmethod
     def of(cls, session: pytest.Session, row: Row, known: str = "") -> ExistingItem:
-        """Create the test for a row of the table. ``known`` is the reason why the test is expected to fail."""
+        """Create the test for a row of the table. ``known`` is the reason why the test is expected to fail; empty if it
+        is not.
+        """
         return cls.from_parent(session, name=row.test, nodeid=row.test, row=row, known=known)
 
     def runtest(self) -> None:
-        """Announce each check, and fail with the findings of all checks."""
+        """Announce the report of each check, and fail with the findings of all checks."""
         failures = []
         for result in self.row.results:
             if result.report is None:

@@ -1,4 +1,4 @@
-"""Record the calls of each target, and decide which calls are worth checking in the remaining time."""
+"""Record the calls to each target, and decide which calls are worth checking in the remaining time."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from .copies import MOST_BYTES_IN_ALL, Copied, NotCopied
 from .run_time import RunTime
 from .signature import AutomaticDynamic, Signature
 
-# Rare calls have priority. The first call of a target is always checked. A call that executes new lines of the package,
-# or is the first call with gradients, is checked if the remaining time is still sufficient for the first calls of later
-# targets, estimated from the targets so far. Any other call is checked only if the time spent on checks is less than a
-# share of the time available up to this point of the run. The share is the entry of this list whose index is the number
-# of checks that the target has had so far. For a target with more checks than entries, the share decreases with each
-# further check.
+# Rare calls have priority. The first call to a target is always checked. A call that executes new lines of the package,
+# or is the target's first call with gradients, is checked if enough time would remain for the first calls to later
+# targets, estimated from the targets so far. Any other call is checked only if the time spent on checks is below a
+# share of the time available up to this point in the run. For a target that has had n checks, the share is
+# ``_SHARES[n]``; beyond the last entry, the share decreases with each further check.
 _SHARES = (1.0, 0.7, 0.6, 0.5)
 # An eager run determines whether a call computes anything and executes new lines. Many of these runs do not lead to a
-# check. Together, the runs may take at most this share of the time available so far, except for the first few runs of
-# each target.
+# check. Together, the runs that lead to no check may take at most this share of the time available so far; the first
+# few runs of each target are always allowed.
 _SHARE_IN_VAIN = 0.15
-# The expected duration of the first check in seconds. Any later check is expected to take as long as earlier checks.
+# The expected duration of a run's first check, in seconds. Later checks are expected to take as long as the average of
+# the checks so far.
 _FIRST_CHECK = 10.0
-# The number of times that a check is attempted, because a call that cannot be checked in one test may be checkable in
-# another.
+# The number of attempts to check calls of the same family: a call that cannot be checked in one test may be checkable
+# in another.
 MOST_TRIES = 3
 OUT_OF_TIME = "the time limit was reached (raise it with --compile-existing-minutes)"
 LIKE_OTHERS = "the call executes no new lines, and other targets have priority"
@@ -40,10 +40,10 @@ TOO_MANY_SHAPES = "there are more shapes than --compile-existing-shapes allows"
 
 @dataclass
 class Family:
-    """The calls of one target that differ from each other only in sizes.
+    """The calls to one target that differ from each other only in sizes.
 
-    ``confirmed`` is true if a call was checked whose sizes an existing graph covers. Such a call is checked once as
-    well, because code may depend on sizes.
+    ``confirmed`` is true once a call whose sizes an existing graph covers has been checked. One such call is checked,
+    because Python code may depend on sizes.
     """
 
     dynamic: AutomaticDynamic = field(default_factory=AutomaticDynamic)
@@ -66,14 +66,14 @@ class Noticed:
     lines: set[Line] = field(default_factory=set)
     trained: bool = False
     in_vain: int = 0
-    too_long: str = ""  # why no further call is worth an attempt
+    too_long: str = ""  # the reason why no further call is attempted; empty if there is none
     families: dict[Any, Family] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
 class Ledger:
-    """All targets in a run, with the calls and checks of each."""
+    """All targets in a run, with the calls to each target and its checks."""
 
     time: RunTime
     most_shapes: int
@@ -96,8 +96,8 @@ class Ledger:
         return self.time.left <= (self.usual if self._checks else 0.0)
 
     def wants(self, name: str, seen: Signature) -> Family | None:
-        """Return the family of a call if the call is worth checking; None if the call is like earlier calls or exceeds
-        a limit.
+        """Return the family of a call if the call is worth checking; None if it is like earlier calls, or if its check
+        would exceed a limit.
         """
         target = self.targets.setdefault(name, Noticed())
         target.calls += 1
@@ -122,7 +122,7 @@ class Ledger:
         return family
 
     def why_not(self, name: str, lines: set[Line], trains: bool) -> str:
-        """Return the reason why a call is not checked now, or an empty string if it is checked."""
+        """Return the reason not to check a call now, or an empty string to check it."""
         target = self.targets[name]
         is_new = not lines <= target.lines or (trains and not target.trained)
         due = not target.checks or self.time.spent < self._allowed(target.checks)
@@ -142,17 +142,17 @@ class Ledger:
 
     def _allowed(self, checks: int) -> float:
         """Return a limit in seconds. A target that has had this many checks may have another check only if the time
-        spent on checks so far is below this limit.
+        spent on all checks so far is below this limit.
         """
         share = _SHARES[checks] if checks < len(_SHARES) else _SHARES[-1] * len(_SHARES) / (checks + 1)
         return self.time.limit * self.time.progress * share
 
     def sequence(self, family: Family, seen: Signature) -> tuple[list[Call], int]:
-        """Return a family's earlier calls, and the number of recompiles required by the sizes of these calls and the
-        next.
+        """Return new copies of a family's earlier calls, and the number of recompiles that the sizes require if these
+        calls are followed by the call with the signature ``seen``.
         """
         earlier = [copied.call() for copied in family.earlier]
-        if len(earlier) < family.shapes:  # an earlier call could not be copied, so the recompiles are unknown
+        if len(earlier) < family.shapes:  # an earlier call could not be copied, so the number of recompiles is unknown
             return [], 0
         family.confirmed = family.confirmed or family.dynamic.covers(seen.sizes)
         with_next = deepcopy(family.dynamic)

@@ -26,15 +26,15 @@ from .targets import Called, Targets
 from .verdicts import SUFFIX
 
 _SAY_EVERY = 30.0
-# The share of the remaining time that one check may take, and the bounds for the check's time limit. Targets that are
-# called later need the rest of the time.
+# The share of the remaining time that one check may take, and the bounds of its time limit in seconds. The rest of the
+# time is for targets that are called later.
 _SHARE, _LEAST_SECONDS, _MOST_SECONDS = 0.1, 10.0, 60.0
 _COMPILES = "the test itself compiles code"
 _REPLACED = "the test has replaced {}"
 
 
 class Noticer:
-    """An observer of the calls in each test, which runs the checks."""
+    """An observer of the calls that each test makes; it also runs the checks."""
 
     def __init__(
         self,
@@ -151,8 +151,8 @@ class Noticer:
         return done
 
     def _written(self, called: Called) -> Recipe | str:
-        """Return the call's source, which is written before the check runs; or the reason why the call cannot be
-        written.
+        """Return the call as source, written before the check runs, or the reason why the call cannot be written as
+        source.
         """
         if self._recipes is None:
             return ""
@@ -187,4 +187,4 @@ class Noticer:
             return
         self._said = now()
         targets = sum(target.checks > 0 for target in self._ledger.targets.values())
-        self._say(f"torch.compile: {targets} targets checked, {minutes(self._time.left)} left for checks")
+        self._say(f"torch.compile: targets checked: {targets}, time left for checks: {minutes(self._time.left)}")

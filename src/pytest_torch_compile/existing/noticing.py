@@ -1,8 +1,8 @@
 """Observe calls without patching anything in the package or in torch.
 
-On Python 3.12 and later, ``sys.monitoring`` reports only the calls of the selected code, and does not slow down other
-code. On earlier versions, a trace function is notified of every call to a Python function, but not of the lines that
-the function executes. If coverage is measured, a trace function is already in use, so a profile function is notified
+On Python 3.12 and later, ``sys.monitoring`` reports only calls to the selected code objects, and does not slow down
+other code. On earlier versions, a trace function is notified of every call to a Python function, but not of the lines
+that the function executes. If coverage is measured, a trace function is already in use, so a profile function is used
 instead. Calls in other threads are not observed.
 """
 
@@ -23,13 +23,14 @@ _TOOL = "pytest-torch-compile"
 
 
 class Taken(RuntimeError):
-    """Raised if another tool, such as a profiler, is already listening."""
+    """Raised if calls cannot be observed because another tool, such as a profiler, already observes calls."""
 
 
 class Noticing:
-    """An observer of each call to selected code while a test runs.
+    """An observer of each call to the selected code objects while a test runs.
 
-    ``known`` contains the ids of the code objects. ``hear`` is called with the frame before its first line runs.
+    ``known`` contains the ids of these code objects. ``hear`` is called with the frame of a call before the frame's
+    first line runs.
     """
 
     def __init__(self, known: Container[int], hear: Hear) -> None:
@@ -42,7 +43,7 @@ class Noticing:
         """Observe calls inside the ``with`` block.
 
         Raises:
-            Taken: If another tool is already listening.
+            Taken: If another tool already observes calls.
         """
         if hasattr(sys, "monitoring"):
             body = self._monitoring(codes())
@@ -52,7 +53,7 @@ class Noticing:
             yield
 
     def _heard(self, frame: FrameType) -> None:
-        """Pass a frame to ``hear``. A profiler that is active does not observe the plugin's own work."""
+        """Pass a frame to ``hear``. An active profiler does not observe the plugin's own work."""
         try:
             with profile_function(None):
                 # While a trace function runs, Python does not call any trace function, but a check needs a trace

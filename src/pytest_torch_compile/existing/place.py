@@ -19,18 +19,18 @@ from ..numerics.tree import is_a
 _REFUSED = {
     **CALLS_WHILE,
     "hypothesis": "the test runs under Hypothesis, which times every example",
-    "pytest_benchmark": "the test measures its speed",
+    "pytest_benchmark": "the test measures speed with pytest-benchmark",
 }
 _MUTATING = frozenset({"apply", "_apply", "load_state_dict", "state_dict", "register_parameter", "__setattr__"})
 _BACKWARD = frozenset({"backward", "grad", "gradcheck", "gradgradcheck"})
-# The modules that call a test.
+# The modules whose code calls a test function.
 _RUNNERS = ("_pytest.python", "_pytest.unittest", "unittest.case", f"{OWN}.existing.session")
 
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a call from outside the package. ``refused`` is the reason why no check may run at this place, or
-    empty if a check may run.
+    """The place of a call from outside the package. ``refused`` is the reason why no check may run at this place; empty
+    if a check may run. ``wants_gradients`` is true if the test seems to compute gradients.
     """
 
     refused: str = ""
@@ -38,7 +38,7 @@ class Place:
 
 
 def place_of(frame: FrameType, is_inside: Callable[[str], bool]) -> Place | None:
-    """Return the place of a call; None if the package itself or a check makes the call."""
+    """Return the place of a call; None if the package itself or a check made the call."""
     refused, wants = "", False
     outer = frame.f_back
     while outer is not None:
@@ -50,7 +50,7 @@ def place_of(frame: FrameType, is_inside: Callable[[str], bool]) -> Place | None
         if name.startswith("torch.") or name.partition(".")[0] in _REFUSED:
             refused = refused or _refused_under(name)
             if name == "torch.nn.modules.module" and outer.f_code.co_name in _MUTATING:
-                refused = refused or "the test calls it while it changes a module"
+                refused = refused or "the target is called while a module is being modified"
             wants = wants or name == "torch.autograd.gradcheck"
         elif not name.startswith(("_pytest.", "pluggy.")):
             wants = wants or names_backward(outer.f_code)
@@ -65,16 +65,16 @@ def _refused_under(name: str) -> str:
 def _refused_now() -> str:
     """Return the reason why no check may run at this moment."""
     if any(map(_may_interfere, threading.enumerate())):
-        return "the test runs other threads, which may be holding a lock or modifying the target"
+        return "the test runs other threads, which may hold a lock or modify the target"
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
-        return "the test calls it during tracing"
+        return "the target is called during tracing"
     return ""
 
 
 def _may_interfere(thread: threading.Thread) -> bool:
     """Return whether a thread may hold a lock or modify the test's objects.
 
-    An idle pool thread does neither. Inductor keeps a pool with idle threads after a compilation.
+    An idle thread of a pool does neither; Inductor's thread pool stays alive after a compilation.
     """
     if thread is threading.main_thread() or thread.daemon:
         return False
@@ -85,17 +85,20 @@ def _may_interfere(thread: threading.Thread) -> bool:
 
 
 def names_backward(code: CodeType) -> bool:
-    """Return whether a test's code, or a function nested in it, uses the name of a function that computes gradients."""
+    """Return whether a code object, or a function nested in it, uses the name of a function that computes gradients,
+    such as ``backward``.
+    """
     if not _BACKWARD.isdisjoint(code.co_names):
         return True
     return any(names_backward(inner) for inner in code.co_consts if isinstance(inner, CodeType))
 
 
 class Parts:
-    """The functions, classes and other values in the package's modules, to detect whether a test has replaced one of
-    them. ``owns`` decides which modules belong to the package.
+    """The functions, classes and other values in the package's modules, which are examined to detect whether a test has
+    replaced one of them. ``owns`` returns whether a module belongs to the package.
 
-    All modules are examined before each check, so a module or class whose values are still the same objects is skipped.
+    This happens before each check, so to save time, modules and classes whose values are still the same objects are
+    skipped.
     """
 
     def __init__(self, owns: Callable[[str], bool]) -> None:
@@ -104,7 +107,7 @@ class Parts:
         self._classes: dict[str, list[Any]] = {}
 
     def replaced(self) -> str:
-        """Return the name of a part that is now a mock or a function from a test file; empty if there is none."""
+        """Return the name of a value that is now a mock or a function from a test file; empty if there is none."""
         for path, module in list(sys.modules.items()):
             if not self._owns(path):
                 continue

@@ -1,5 +1,5 @@
-"""Write a call as source. Tensors are described by shape, dtype and range, and objects by the way they were created;
-their contents are never written.
+"""Write a call as source. Tensors are described by shape, dtype and range, and objects by the arguments with which they
+were created; the contents of tensors and objects are never written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STRING = re.compile(r"[\w .+:/-]{0,40}")
 
 
 class NotWritten(Exception):
-    """Raised if a value cannot be written without its contents; the message contains the kind of value."""
+    """Raised if a value cannot be written without its contents; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Recipe:
 
 @dataclass
 class Recipes:
-    """A writer of calls. ``owns`` decides which modules belong to the package.
+    """A writer of calls as source. ``owns`` returns whether a module belongs to the package.
 
     A string is written only if it occurs in the package's code, because any other string may be a secret that the test
     uses.
@@ -51,7 +51,7 @@ class Recipes:
     _modules: int = -1
 
     def note_made(self, value: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Record the arguments with which one of the package's objects is created."""
+        """Record the arguments with which an instance of one of the package's classes is created."""
         try:
             self._made[id(value)] = f"{name}({self._arguments(args, kwargs)})"
         except NotWritten:
@@ -126,8 +126,8 @@ class Recipes:
         )
 
     def _public_name(self, kind: type) -> str:
-        """Return the name of a class, in the package's module with the shortest name that contains the class; empty if
-        there is none.
+        """Return the full name of a class, in the public module of the package that contains the class and has the
+        shortest name; empty if no public module contains it.
         """
         modules = [name for name in list(sys.modules) if self.owns(name) and "._" not in name]
         homes = [name for name in modules if vars(sys.modules[name]).get(kind.__name__) is kind]
@@ -145,7 +145,7 @@ class Recipes:
 def _tensor(tensor: torch.Tensor) -> str:
     """Write a tensor as source: ``tensor(2, 3, dtype=torch.int64, high=10)``."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided or tensor.is_nested:
-        raise NotWritten(f"an argument is a {type(tensor).__name__} of layout {tensor.layout}")
+        raise NotWritten(f"an argument is a {type(tensor).__name__} with layout {tensor.layout}")
     if tensor.dim() > 12:
         raise NotWritten("an argument is a tensor with more than 12 dimensions")
     parts = [*map(str, tensor.shape)]

@@ -1,4 +1,4 @@
-"""Divide a run's time into ordinary tests and checks, and determine the time limit for checks."""
+"""Divide a run's time between ordinary tests and checks, and determine the time limit for checks."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def now() -> float:
 class RunTime:
     """The duration of a run, and the time that its checks may take.
 
-    With its checks, a run should take no longer than ``seconds`` or three times as long as without them, whichever is
-    longer. Everything that the plugin does while a test runs counts as checks, not only the checks themselves.
+    A run with checks should take no longer than ``seconds`` or three times as long as a run without checks, whichever
+    is longer. All the time that the plugin uses while a test runs counts as time for checks, not only the checks
+    themselves.
 
     ``began`` is the time at which the run began, and ``progress`` is the fraction of tests that have begun.
     """
@@ -35,7 +36,7 @@ class RunTime:
     _before_tests: float | None = None
 
     def note_progress(self, progress: float) -> None:
-        """Record that a test begins."""
+        """Record that a test begins, and the fraction of tests that have begun."""
         if self._before_tests is None:
             self._before_tests = now() - self.began
         self.progress = progress

@@ -76,7 +76,7 @@ class ExistingSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, Any, Any]:
-        """Run the tests of the targets after all ordinary tests."""
+        """Run the tests for the targets after all ordinary tests."""
         try:
             result = yield
         finally:  # if a run is interrupted or stopped by -x, the table shows the checks so far
@@ -159,7 +159,7 @@ class ExistingSession:
             terminalreporter.write_line(self._why_not or f"no test called a public target of {self._package}")
             return
         left = sum(1 for reasons in self._left_out.values() if reasons)
-        waiting = f"{left} targets have calls that were not checked because of the time limit or the limit on shapes"
+        waiting = f"targets with calls that were not checked because of the time limit or the limit on shapes: {left}"
         for line in [*table(self._rows, self._seconds, waiting if left else ""), *self._kept()]:
             terminalreporter.write_line(terminal(line))
 

@@ -1,5 +1,5 @@
-"""Determine which calls are alike: the same target, structure, dtypes and ranks, and sizes that automatic dynamic
-shapes cover.
+"""Determine which calls are alike: calls to the same target, whose arguments have the same structure, dtypes and
+numbers of dimensions, and sizes that automatic dynamic shapes cover.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def _described(value: Any, sizes: list[int], depth: int) -> Any:
 
 
 def _whole(kind: type, parts: Any, depth: int) -> Any:
-    """Describe an object by its contents. Unlike for an argument, the sizes of tensors inside the object are part of
-    its structure.
+    """Describe an object by its contents. Unlike the sizes of tensor arguments, the sizes of tensors inside an object
+    are part of its description.
     """
     own: list[int] = []
     described = tuple((str(key), _described(part, own, depth + 1)) for key, part in list(parts)[:_MOST_ITEMS])
@@ -91,12 +91,12 @@ def _tensor(tensor: torch.Tensor, sizes: list[int]) -> Any:
 
 @dataclass
 class AutomaticDynamic:
-    """A prediction of torch's automatic dynamic shapes for a sequence of sizes: which calls compile, and which calls
-    reuse a graph.
+    """A prediction of what torch's automatic dynamic shapes do for a sequence of calls: which calls compile, and which
+    calls reuse a graph.
 
-    The first graph has fixed sizes. A size that differs becomes dynamic in the next graph, unless it is 0 or 1. If
-    dynamic sizes are equal when a graph is created, the graph can be reused only for sizes that are equal in the same
-    way.
+    The first graph has fixed sizes. A size that differs from its value in the previous graph becomes dynamic in the
+    next graph, unless it is 0 or 1. If two dynamic sizes are equal when a graph is created, the graph can be reused
+    only if they are equal again.
     """
 
     _graphs: list[tuple[tuple[bool, int], ...]] = field(default_factory=list)
@@ -113,7 +113,7 @@ class AutomaticDynamic:
         return any(_fits(graph, sizes) for graph in self._graphs)
 
     def add(self, sizes: tuple[int, ...]) -> None:
-        """Record the next call."""
+        """Record the sizes of the next call."""
         if self.covers(sizes):
             return
         if self._graphs:

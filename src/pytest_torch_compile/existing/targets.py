@@ -1,5 +1,5 @@
-"""Find the public targets of a package: the function, method or class that a code object belongs to, and its public
-name.
+"""Find the public targets of a package: the function, method or class that a code object belongs to, and the target's
+public name.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 import torch
 
 _TESTS = ("tests", "test", "conftest")
-# torch calls these methods with arguments that only torch can pass.
+# torch calls the methods of these classes with arguments that only torch can pass.
 _CALLED_BY_TORCH = (torch.autograd.Function, torch.jit.ScriptModule)
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module))
 
 
 @dataclass(frozen=True)
 class Called:
-    """A call to a public target, as seen in the call's first frame. ``is_made`` is true if the call creates the
-    target.
+    """A call to a public target, as seen in the call's first frame. ``is_made`` is true if the call is the target's
+    ``__init__``.
     """
 
     name: str
@@ -45,8 +45,8 @@ class _Entry:
 
 @dataclass
 class Targets:
-    """The entry points into one package, by the code object that runs first. ``patterns`` selects targets by public
-    name.
+    """The entry points into one package, keyed by the id of the code object that runs first. ``patterns`` selects
+    targets by public name.
     """
 
     package: str
@@ -130,8 +130,8 @@ class Targets:
         return called if not self.patterns or self._is_chosen(called.name) else None
 
     def _is_chosen(self, name: str) -> bool:
-        """Return whether a pattern matches any of a target's names, because a user may know the target by a name other
-        than the name shown.
+        """Return whether a pattern matches any of a target's names; a user may know the target by a name other than the
+        one that is shown.
         """
         owner, _, method = name.rpartition(".")
         names = [name, *self._other_names.get(name, []), *(f"{o}.{method}" for o in self._other_names.get(owner, []))]
@@ -172,7 +172,7 @@ def _as_function(value: Any) -> types.FunctionType | None:
 
 
 def _methods(kind: type, name: str) -> Iterator[_Entry]:
-    """Yield the public methods that a class defines or inherits from the package's own classes."""
+    """Yield the public methods that a class itself defines."""
     if issubclass(kind, _CALLED_BY_TORCH):
         return
     for key, value in list(vars(kind).items()):
@@ -189,8 +189,8 @@ def _methods(kind: type, name: str) -> Iterator[_Entry]:
 
 
 def _closes_over(function: types.FunctionType, values: Mapping[str, Any]) -> bool:
-    """Return whether the values are this function's closure. Functions that one decorator created share their code, and
-    only their closures distinguish them.
+    """Return whether a frame's variables include this function's closure. Functions that one decorator created share a
+    code object, and only their closures distinguish them.
     """
     names = function.__code__.co_freevars
     for name, cell in zip(names, function.__closure__ or (), strict=True):

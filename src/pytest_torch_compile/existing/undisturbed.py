@@ -30,13 +30,13 @@ _OWN = __name__.partition(".")[0]
 
 
 class SideEffect(BaseException):
-    """Raised when the checked code is about to change something that cannot be restored. The code itself must not
-    handle this exception.
+    """Raised when the checked code is about to change something that cannot be restored. It is a ``BaseException``, so
+    that the checked code does not handle it.
     """
 
 
 class _Guard:
-    """The audit hook. It cannot be removed once installed, and allows everything while no check runs."""
+    """The audit hook. An audit hook cannot be removed, so this one allows everything while no check runs."""
 
     def __init__(self) -> None:
         self.thread: int | None = None
@@ -59,8 +59,8 @@ _guard = _Guard()
 
 
 def _is_compiling() -> bool:
-    """Return whether the innermost code outside the standard library belongs to a compiler, this plugin or an
-    import.
+    """Return whether the innermost code outside the standard library belongs to a compiler, to this plugin or to the
+    import system.
     """
     frame = sys._getframe(2)
     while frame is not None:

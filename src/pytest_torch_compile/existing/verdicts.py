@@ -84,14 +84,14 @@ def _row(name: str, results: list[Checked], left_out: dict[str, int], package: s
 
 
 def verdict_of(report: CompileReport) -> str:
-    """Return the verdict on one check, which follows from the check's worst finding."""
+    """Return the verdict on one check, determined by the check's worst finding."""
     found = [_VERDICT_OF.get(finding.kind, WRONG) for finding in report.findings]
     return max(found, key=VERDICTS.index, default=WORKS)
 
 
 def _detail(row: Row, package: str) -> str:
-    """Return the locations of the target's graph breaks and the packages that contain them, or a short form of the
-    worst finding.
+    """Return a short description of the target's worst finding; for graph breaks, the packages that contain them, and
+    the location of the first.
     """
     if row.verdict == WORKS:
         return ""
@@ -146,6 +146,6 @@ def table(rows: Sequence[Row], seconds: float, waiting: str) -> Iterator[str]:
         yield f"{row.target:<{wide}}  {row.verdict:<{longest}}  {checks}  {row.detail}".rstrip()
     counts = Counter(row.verdict for row in ordered)
     parts = [f"{counts[verdict]} {verdict}" for verdict in reversed(VERDICTS) if counts[verdict]]
-    yield f"{len(rows)} targets: {', '.join(parts)}; {sum(row.checks for row in rows)} checks in {seconds:.0f} s"
+    yield f"targets: {len(rows)} ({', '.join(parts)}); checks: {sum(row.checks for row in rows)} ({seconds:.0f} s)"
     if waiting:
         yield waiting

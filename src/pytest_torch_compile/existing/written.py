@@ -19,7 +19,7 @@ from .verdicts import VERDICTS, Row, verdict_of
 _HEAD = '''"""{module} under torch.compile, called in the same way as in the package's tests.
 
 Written by pytest --compile-existing={given} --compile-write-tests.
-The inputs have the shapes, dtypes and ranges of those calls, and random values.
+The inputs have random values, with the same shapes, dtypes and ranges as the inputs in those tests.
 """
 
 import {imports}
@@ -54,7 +54,7 @@ class Written:
 
 
 def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str]:
-    """Run each test, and write the test files. Returns lines that describe the written files."""
+    """Run each test, and write the test files. Return lines that describe the written files."""
     names: dict[str, set[str]] = {}  # the test names in each module
     written = [_written(row, fast, names) for row in rows if row.checks]
     by_module: dict[str, list[Written]] = {}
@@ -74,7 +74,7 @@ def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str
         write_atomically(path, text + "".join(f"\n\n{source}" for source in sources) + notes)
         number += len(sources)
     without = len(written) - number
-    return [f"{number} tests written to {folder}; {without} targets could not be written without copying test data"]
+    return [f"tests written to {folder}: {number}; targets for which no test could be written: {without}"]
 
 
 def _written(row: Row, fast: bool, names: dict[str, set[str]]) -> Written:
@@ -84,7 +84,7 @@ def _written(row: Row, fast: bool, names: dict[str, set[str]]) -> Written:
     checked = [one for one in row.results if one.report is not None]
     module = next((one.module for one in checked if one.module), row.target.rpartition(".")[0])
     name = _name(row.target, module, names.setdefault(module, set()))
-    why = "none of its calls can be written"
+    why = "none of its calls can be written as source"
     for one in sorted(checked, key=_rank, reverse=True):
         if not one.calls:
             why = one.unwritten or why
@@ -93,7 +93,7 @@ def _written(row: Row, fast: bool, names: dict[str, set[str]]) -> Written:
         try:
             kinds, reason = _tried(module, row, body, fast)
         except Exception as error:
-            why = f"raises {type(error).__name__} with generated inputs"
+            why = f"its call raises {type(error).__name__} with generated inputs"
             continue
         names[module].add(name)
         return Written(row, module, f"{_marker(kinds, reason)}{body}")
@@ -137,7 +137,7 @@ def _body(row: Row, one: Checked, name: str) -> str:
 
 
 def _tried(module: str, row: Row, body: str, fast: bool) -> tuple[list[str], str]:
-    """Run the test with generated inputs. Returns the kinds of its findings, and a short form of the first finding.
+    """Run the test with generated inputs. Return the kinds of its findings, and a short form of the first finding.
 
     Raises:
         Exception: If eager cannot run with these inputs.

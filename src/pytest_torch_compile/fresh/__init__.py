@@ -1,1 +1,1 @@
-"""Checks in a fresh process: deployment artifacts, and results that must not depend on the process."""
+"""Checks that run code in a fresh process: ``check_artifact`` and ``check_invariance``."""

@@ -1,4 +1,4 @@
-"""``check_artifact``: build a deployment artifact, load it in a fresh process, and compare its results with eager."""
+"""``check_artifact``: build a deployment artifact, load it in a fresh process, and compare it with eager."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from .worker import raised_by
 
 @dataclass
 class ArtifactReport(CompileReport):
-    """The result of ``check_artifact``. ``via`` is the kind of artifact, and ``bytes`` is its size.
+    """The result of ``check_artifact``. ``via`` is the kind of artifact, and ``bytes`` is the artifact's size.
 
-    ``build_seconds`` is the time needed to build the artifact in this process, and ``load_seconds`` is the time needed
-    to load the artifact in the fresh process.
+    ``build_seconds`` is the time it took to build the artifact in this process, and ``load_seconds`` is the time it
+    took to load the artifact in the fresh process.
     """
 
     via: str = ""
@@ -56,7 +56,9 @@ class ArtifactReport(CompileReport):
 
 @dataclass
 class Answer:
-    """The result of one call to the artifact."""
+    """The result of one call to the artifact: its output and its arguments after the call, or the exception in
+    ``refused``.
+    """
 
     output: Any = None
     arguments: Any = None
@@ -65,7 +67,9 @@ class Answer:
 
 @dataclass
 class Answers:
-    """The answer of the fresh process. ``refused`` is set if the artifact could not be loaded."""
+    """What the fresh process returns: an ``Answer`` for each call, or, if the artifact could not be loaded, the
+    exception in ``refused``.
+    """
 
     calls: list[Answer] = field(default_factory=list)
     load_seconds: float = 0.0
@@ -87,36 +91,38 @@ def check_artifact(
     timeout: float = 600.0,
     seed: int = 0,
 ) -> ArtifactReport:
-    """Build an artifact from the first call, load the artifact in a fresh process, and compare its results with eager
-    in every call.
+    """Build an artifact from the first call, load it in a fresh process, and compare its results with the eager results
+    for every call.
 
-    The artifact must match eager by the same rule as ``check_compile``, including for shapes with which it was not
-    built. The artifact must raise an exception if eager does, and nothing may be compiled after it is loaded. Gradients
-    are not checked: the artifact and the eager run both use ``torch.no_grad``. Internal state such as buffers is
-    checked only as far as it affects later outputs.
+    The artifact must match eager by the rule that ``check_compile`` uses, including in calls whose shapes differ from
+    those of the first call. The artifact must raise an exception if eager does, and nothing may be compiled after the
+    artifact is loaded. Gradients are not checked: the artifact and the eager run both use ``torch.no_grad``. Internal
+    state such as buffers is checked only through its effect on later outputs.
 
     Args:
         model: The module to deploy, in the mode (train or eval) in which it is deployed.
         *args: The arguments of a single call, if ``calls`` is not set.
-        calls: The calls; the artifact is built from the first call. If another call raises an exception in eager, the
-            artifact must raise an exception, too.
+        calls: The calls; the artifact is built from the first call. If a later call raises an exception in eager, the
+            artifact must raise an exception in that call as well.
         via: ``"aot_inductor"`` (a package of ``torch._inductor.aoti_compile_and_package``), ``"export"``
             (``torch.export.save``) or ``"precompile"`` (``aot_compile`` of the compiled model, loaded with
             ``torch.compiler.load_compiled_function``; torch 2.11 and newer).
-        dynamic_dims: The dimensions that vary, as in ``check_compile``.
+        dynamic_dims: The dimensions whose sizes vary, as in ``check_compile``.
         options: Inductor options, for ``"aot_inductor"`` and ``"precompile"``.
-        tolerances: How close the artifact must be to eager.
-        prepare: A function that is called in the fresh process before loading, for example to register custom ops.
+        tolerances: How close the artifact's results must be to the eager results.
+        prepare: A function that is called in the fresh process before the artifact is loaded, for example to register
+            custom ops.
         path: The path at which to keep the artifact. By default, the artifact is removed after the check.
-        timeout: The time limit of the fresh process in seconds.
-        seed: The seed of the random state at each call.
+        timeout: The time limit for the fresh process, in seconds.
+        seed: The random seed, which is set before each call.
 
     Returns:
-        The report, with size, build time and load time.
+        The report, with the artifact's size, build time and load time.
 
     Raises:
-        CompileCheckFailed: If there are findings. It has ``.report`` and ``.findings``.
-        CompileUsageError: If the check is not possible: the first call raises in eager, or the target is not a module.
+        CompileCheckFailed: If there are findings. The exception has the attributes ``report`` and ``findings``.
+        CompileUsageError: If the check is not possible, for example because the first call raises an exception in eager
+            or the target is not a module.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
@@ -175,7 +181,7 @@ def _examine(
     tolerances: Tolerances,
     eager: Leg,
 ) -> None:
-    """Build the artifact, load it and compare it with eager; results are added to the report."""
+    """Build the artifact, load it, compare it with eager, and add the results to the report."""
     started = time.perf_counter()
     try:
         with doing("building the artifact"):
@@ -189,7 +195,7 @@ def _examine(
         report.findings = [Finding("compile-error", message, error_location(error), error_summary(error))]
         return
     report.build_seconds, report.bytes = time.perf_counter() - started, file.stat().st_size
-    # An artifact that contains only code needs the model; the other kinds must work without it.
+    # A precompiled artifact contains only code and needs the model; the other kinds must work without the model.
     with doing("running the artifact in a fresh process"):
         sent = work.target if report.via == "precompile" else None
         imports = _classes(record.output for record in expected)
@@ -199,7 +205,7 @@ def _examine(
     if failed := _without_answers(ended):
         if report.via == "aot_inductor" and artifacts.has_own_cpp_library(
             file
-        ):  # some torch versions load it all the same
+        ):  # some torch versions load such an artifact
             failed = replace(failed, hint="; or ".join(filter(None, [advice.OWN_CPP_LIBRARY, failed.hint])))
         report.findings = [failed]
         return
@@ -254,8 +260,8 @@ def answers(
     imports: object,
     seed: int,
 ) -> Answers:
-    """In the fresh process, load the artifact and run the calls. ``imports`` were already imported when the arguments
-    were unpickled.
+    """In the fresh process, load the artifact and run the calls. ``imports`` is not used here: unpickling it has
+    already imported the modules that define these classes.
     """
     if prepare is not None:
         prepare()
@@ -290,7 +296,7 @@ def _answer(runnable: Callable[..., Any], call: Call, seed: int) -> Answer:
 
 
 def _without_answers(ended: Ended) -> Finding | None:
-    """Return the finding if the artifact did not complete any call."""
+    """Return a finding if the fresh process returned no results of calls; otherwise, return None."""
     if ended.without_answer:
         return Finding("exception", f"the fresh process {ended.without_answer}", evidence=ended.log)
     raised, what = ended.raised, "the fresh process failed"
@@ -305,11 +311,12 @@ def _without_answers(ended: Ended) -> Finding | None:
 def _compared(
     via: str, work: Work, index: int, expected: list[CallRecord], found: Answers, tolerances: Tolerances, eager: Leg
 ) -> Comparison:
-    """Compare one call of the artifact with eager."""
+    """Compare the artifact's result of one call with the eager result."""
     here, there = expected[index], found.calls[index]
     if here.error is not None or there.refused is not None:
         return Comparison(_refusals(here, there), raised=True)
-    # A model's state is inside the artifact, and each process has its own random state.
+    # State and random state are not compared: a model's state is inside the artifact, and each process has its own
+    # random state.
     apart: dict[str, Any] = dict(
         state={}, initial_state={}, grads={}, input_grads={}, kept=Flat(), kept_at_start=Flat(), initial_kept={}
     )
@@ -338,8 +345,8 @@ def _sizes(call: Call) -> list[torch.Size]:
 
 
 def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
-    """Return the finding if only the model or only the artifact raises an exception. If both raise exceptions, the
-    exceptions may differ.
+    """Return a finding if only the eager model or only the artifact raises an exception. If both raise an exception,
+    the two exceptions may differ.
     """
     if here.error is not None and there.refused is None:
         message = f"eager raises {type(here.error).__name__}, but the artifact returns a result"
@@ -377,15 +384,15 @@ def _compiled(graphs: Sequence[Graph]) -> list[Finding]:
 def _row(work: Work, index: int, expected: list[CallRecord], found: Answers) -> CallReport:
     call, there = work.calls[index], found.calls[index]
     both = ", as in eager" if expected[index].error is not None else ""
-    outcome = "used to build, ran" if not index else "ran"
+    outcome = "built from this call, ran" if not index else "ran"
     if there.refused is not None:
-        outcome = f"refused{both}"
+        outcome = f"rejected{both}"
     return CallReport(call.label or f"call {index + 1}", shapes_text(call, argument_names(work.target)), outcome)
 
 
 def _classes(outputs: Iterable[Any]) -> tuple[type, ...]:
-    """Return the classes of the model's outputs. A caller of the artifact has imported these classes, which must be
-    registered with torch.
+    """Return the classes of the model's outputs. The fresh process must import the modules that define them, as a
+    caller of the artifact would, so that they are registered with torch's pytree.
     """
     kinds = {node.kind for output in outputs for node in flatten(output).nodes.values()}
     return tuple(sorted((kind for kind in kinds if kind.__module__ != "builtins"), key=str))

@@ -1,4 +1,4 @@
-"""``check_invariance``: check that a row on its own, a second run and a fresh process produce the same result."""
+"""``check_invariance``: check that results do not depend on the other rows in the batch, the run or the process."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from .observed import Observed, RaisedInCall, observe
 from .process import run_fresh
 
 WAYS = ("batch", "run", "process")
-RUNS = 3  # with CUDA graphs, the first run warms up, the second is recorded, and the third is replayed
+RUNS = 3  # with CUDA graphs, the first run is a warm-up, the second is recorded, and the third is a replay
 ROWS = 16
-ROUNDING = 1000  # number of rounding errors that can add up when two kernels compute the same result
+ROUNDING = 1000  # a difference of up to this many eps may come from the order in which a kernel adds
 
 
 @dataclass
 class Invariance:
-    """The verdict for one entry of ``over``, and the first module that differs, if known."""
+    """The verdict for one entry of ``over``, and the first module whose output differs, if known."""
 
     over: str
     equal: bool
@@ -56,7 +56,7 @@ class InvarianceReport(CompileReport):
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two runs that must be equal; if ``row`` is set, the second run contains only this row of the first run."""
+    """Two runs whose outputs must be equal; if ``row`` is set, ``other`` ran with only this row of the batch."""
 
     label: str
     first: Observed
@@ -75,7 +75,7 @@ class _Difference:
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is checked: the target with its compile options (None for eager), and the allowed difference."""
+    """What is checked: the target, its calls and compile options (None for eager), and the allowed difference."""
 
     target: Any
     call: Call
@@ -109,36 +109,38 @@ def check_invariance(
 ) -> InvarianceReport:
     """Check that results do not depend on the other rows in the batch, on the run, or on the process.
 
-    Every run starts from the same parameters, buffers and random numbers. All elements must be exactly equal, or within
+    Every run starts from the same parameters, buffers and random state. Outputs must be identical, or equal within
     ``tolerance``. A failure reports the first module in execution order whose output differs, and whether the eager
-    results differ as well. To find the module, the target is compiled again with all module outputs recorded; if this
-    makes the difference disappear, the failure message mentions it.
+    results differ as well. To find the module, the target is compiled again with the outputs of all modules recorded;
+    if the difference then disappears, the failure message says so.
 
     Args:
         target: A module, function or other callable, as in ``check_compile``.
-        *args: The arguments of the call, or one ``call(...)``.
+        *args: The arguments of the call, or a single ``call(...)``.
         over: The properties to check. ``"batch"``: each row on its own produces the same result as in the batch (at
-            most 16 rows, spread over the batch). ``"run"``: three runs of the same compiled code are equal.
-            ``"process"``: a fresh process that compiles without the compile cache produces the same result.
+            most 16 rows are checked, spread over the batch). ``"run"``: three runs of the same compiled code produce
+            the same result. ``"process"``: a fresh process, which compiles without the compile cache, produces the same
+            result as this process.
         compiled: If False, eager is checked instead.
         tolerance: The allowed difference. By default, results must be identical.
-        batch_dims: The batch dimension of each argument, ``{"x": 0, "mask": 1}``. By default, it is the first dimension
-            of every tensor that has as many rows as the first tensor.
+        batch_dims: The batch dimension of each batched argument, such as ``{"x": 0, "mask": 1}``. By default, it is the
+            first dimension of every tensor whose first dimension has the same size as that of the first tensor.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
         backend: Passed to ``torch.compile``.
         mode: Passed to ``torch.compile``.
         options: Passed to ``torch.compile``.
-        timeout: The time limit of the fresh process in seconds.
-        seed: The seed of the random state of each run.
+        timeout: The time limit for the fresh process, in seconds.
+        seed: The random seed, which is set before each run.
         **kwargs: Keyword arguments of the call.
 
     Returns:
         The report, with a result for each entry of ``over``.
 
     Raises:
-        CompileCheckFailed: If something differs, or cannot be compiled.
-        CompileUsageError: If the check is not possible, because eager raises an exception or there is no batch.
+        CompileCheckFailed: If a result differs, or the target cannot be compiled.
+        CompileUsageError: If the check is not possible, for example because eager raises an exception or there is no
+            batch.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
@@ -236,7 +238,7 @@ _NO_MODULE = (
 
 
 def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bool = False) -> list[_Pair] | Finding:
-    """Return the pairs that must be equal, or the finding if the fresh process returns no answer."""
+    """Return the pairs of runs that must be equal, or a finding if the fresh process returns no result."""
     if way == "run":
         return [_Pair(f"run {number + 1}", seen[0], seen[number]) for number in range(1, RUNS)]
     if way == "batch":
@@ -254,12 +256,12 @@ def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bo
 
 
 def observe_one(target: Any, call: Call, compiling: Compiling | None, seed: int, modules: bool) -> Observed:
-    """In the fresh process, run the call."""
+    """Run the call; this function runs in the fresh process."""
     return observe(target, [call], compiling, seed, modules=modules)[0]
 
 
 def _worst(pairs: Sequence[_Pair], tolerance: Tolerance) -> _Difference | None:
-    """Return the largest difference over all outputs."""
+    """Return the largest difference that is not allowed, over all pairs and outputs; None if there is none."""
     differences = [
         found
         for pair in pairs
@@ -283,7 +285,7 @@ def _difference(
             return None
         first = first.narrow(dim, pair.row, 1)
     if first.shape != other.shape or first.dtype != other.dtype:
-        text = f"{first.dtype} {list(first.shape)}, in {pair.label} {other.dtype} {list(other.shape)}"
+        text = f"{first.dtype} {list(first.shape)}, but {other.dtype} {list(other.shape)} in {pair.label}"
         return _Difference(path, math.inf, 0.0, f"{path} is {text}")
     found = difference(first, other.to(first.device), tolerance.rtol, tolerance.atol)
     if found.ratio <= 1 and found.nonfinite is None:
@@ -307,8 +309,8 @@ def _is_rounding(tensor: torch.Tensor, error: float) -> bool:
 
 
 def _batch_dim(whole: torch.Tensor, alone: torch.Tensor) -> int | None:
-    """Return the only dimension in which the result for a single row has a smaller size than the result for the
-    batch.
+    """Return the batch dimension: the only dimension in which the sizes of the two results differ, if the result for a
+    single row has size 1 in it. Otherwise, return None.
     """
     if whole.ndim != alone.ndim:
         return None
@@ -353,7 +355,7 @@ def _of_eager(way: str, subject: _Subject, eager: Sequence[Observed]) -> _Differ
 
 
 def _rows(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None) -> dict[int, Call]:
-    """Return a separate call for each row, by row index.
+    """Return a call for each checked row, by row index: at most ``ROWS`` rows, spread over the batch.
 
     Raises:
         CompileUsageError: If there is no batch of at least two rows.
@@ -366,7 +368,7 @@ def _rows(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None) -
     if size < 2:
         raise CompileUsageError(
             "over='batch' needs a batch of at least two rows, either in the first dimension of the first tensor or "
-            "in the dimension set with batch_dims={'x': 0}"
+            "in a dimension set with batch_dims, such as batch_dims={'x': 0}"
         )
     chosen = sorted({round(step * (size - 1) / (min(size, ROWS) - 1)) for step in range(min(size, ROWS))})
     return {row: _row(call, {id(tensor): dim for tensor, dim in dims.values()}, row) for row in chosen}
@@ -388,7 +390,9 @@ def _dims_of_tensors(
     for key, dim in batch_dims.items():
         value = call.args[key] if isinstance(key, int) and key < len(call.args) else named.get(str(key))
         if not isinstance(value, torch.Tensor) or not -value.ndim <= dim < value.ndim:
-            raise CompileUsageError(f"batch_dims contains dimension {dim} of {key!r}, which the call does not have")
+            raise CompileUsageError(
+                f"batch_dims contains dimension {dim} of {key!r}, but no tensor argument has this name and dimension"
+            )
         chosen[str(key)] = (value, dim)
     return chosen
 

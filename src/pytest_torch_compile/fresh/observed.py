@@ -1,4 +1,4 @@
-"""Record a target's outputs, and its modules' outputs, in several calls that start from the same state."""
+"""Record the outputs of a target and of its modules in several calls that all start from the same state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..numerics import CallRecord, flatten
 @dataclass
 class Observed:
     """Copies of what one call returned: the tensors in its output, by path, and each module's output tensors, in
-    order.
+    execution order.
     """
 
     outputs: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Observed:
 
 
 class RaisedInCall(Exception):
-    """Raised if a call to the target raises an exception; ``number`` is the call's position, counted from 1."""
+    """Raised if a call to the target raises an exception; ``number`` is the number of the call, counted from 1."""
 
     def __init__(self, number: int, error: BaseException) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
@@ -57,10 +57,11 @@ class _SameStart(Leg):
 def observe(
     target: Any, calls: Sequence[Call], compiling: Compiling | None, seed: int, *, modules: bool = False
 ) -> list[Observed]:
-    """Run the calls in compiled code or in eager. If ``modules`` is set, module outputs are recorded as well.
+    """Run the calls compiled, or eagerly if ``compiling`` is None. If ``modules`` is set, also record the outputs of
+    all modules.
 
     Raises:
-        RaisedInCall: If a call raises.
+        RaisedInCall: If a call raises an exception.
     """
     work = Work(target, calls, seed=seed)
     with calm(), sandbox() as box:
@@ -99,8 +100,8 @@ def _inspecting(compiling: Compiling | None) -> Callable[[Any], Any]:
 
 
 def _with_parts(module: torch.nn.Module) -> Callable[..., Any]:
-    """Return a function that calls the module and returns its output, together with the outputs of all its submodules
-    in the order in which they finish.
+    """Return a function that calls the module and returns its output, together with the outputs of the module and all
+    its submodules, in the order in which these finish.
     """
     parts: list[tuple[str, list[torch.Tensor]]] = []
 

@@ -29,7 +29,7 @@ _LOG_LINES = 15
 
 @dataclass(frozen=True)
 class Job:
-    """A call in the form that is sent to the process: ``payload`` is the packed function with its arguments."""
+    """A function call, as it is sent to the fresh process: ``payload`` is the pickled function with its arguments."""
 
     payload: bytes
     modules: Mapping[str, ModuleSpec]
@@ -39,8 +39,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """The outcome of the process: a ``value``, an exception in ``raised``, or, in ``without_answer``, a description of
-    how the process ended.
+    """The outcome of the process: a ``value``, an exception in ``raised``, or, if it returned neither, a description of
+    how it ended in ``without_answer``.
     """
 
     value: Any = None
@@ -58,8 +58,8 @@ def run_fresh(
 ) -> Ended:
     """Run ``function(*args)`` in a fresh process, and clean up however the process ends.
 
-    ``preload`` lists modules that the function needs. If it is set, on Linux, the process is forked from a server
-    process that has imported these modules.
+    ``preload`` lists modules that the function needs. If it is set, the process is forked, on Linux only, from a server
+    process that has already imported these modules.
 
     Raises:
         CompileUsageError: If the function or an argument cannot be sent.
@@ -100,8 +100,8 @@ def _started(folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[byt
 
 
 def packed(function: Callable[..., Any], args: tuple[Any, ...], reduce: Reduce | None = None) -> bytes:
-    """Pack ``function(*args)`` as bytes for ``pickle.loads`` in the fresh process. ``reduce`` has the same meaning as
-    in ``ranks.transport.pack``.
+    """Serialize ``function(*args)`` as bytes for ``pickle.loads`` in the fresh process. ``reduce`` has the same meaning
+    as in ``ranks.transport.pack``.
 
     Raises:
         CompileUsageError: If the function or an argument cannot be sent.
@@ -113,7 +113,7 @@ def packed(function: Callable[..., Any], args: tuple[Any, ...], reduce: Reduce |
         return pack_by_value((function, args, {}), reduce)
     except ImportError as error:
         raise CompileUsageError(
-            "definitions in a script can be sent to another process only with cloudpickle: pip "
+            "functions and classes of a script can be sent to another process only with cloudpickle: pip "
             "install 'pytest-torch-compile[ranks]', or define the model in a module"
         ) from error
 

@@ -1,9 +1,9 @@
-"""A server process that has imported torch, and forks a process for each request. A forked process starts in
+"""A server process that imports torch once and forks a process for each request. A forked process starts in
 milliseconds, whereas a new process would take seconds to import torch and its compiler.
 
-The server imports only modules of torch and of this package, creates no tensors and never initialises a device, so a
-forked process behaves like a new process. If environment variables change, the server is replaced, because torch reads
-many variables while it is imported.
+The server imports only torch, this package and preloaded modules, creates no tensors and never initialises a device, so
+a forked process behaves like a new process. If environment variables change, the server is replaced, because torch
+reads many variables while it is imported.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _READ_LATE = ("PYTHONPATH", "PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR", "T
 
 
 class ForkedProcess:
-    """A process that the server forked, with the needed methods of ``subprocess.Popen``. The forked process exits when
-    this process exits.
+    """A process that the server forked, with the methods of ``subprocess.Popen`` that are needed here. The forked
+    process exits when this process exits.
     """
 
     def __init__(self, pid: int, server: socket.socket, alive: int, done: Callable[[], None]) -> None:
@@ -37,7 +37,8 @@ class ForkedProcess:
         self._code: int | None = None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the forked process, and return its exit code, or minus the number of the signal that terminated it.
+        """Wait for the forked process to exit. Return its exit code, or the negative number of the signal that
+        terminated it.
 
         Raises:
             subprocess.TimeoutExpired: If the process has not exited after ``timeout`` seconds.
@@ -66,7 +67,7 @@ class _Server:
     def fork(
         self, folder: Path, preload: Sequence[str], variables: Mapping[str, str], seconds: float
     ) -> ForkedProcess | None:
-        """Fork a process that runs the job in the folder. Returns None while another forked process is running, and if
+        """Fork a process that runs the job in ``folder``. Return None if another forked process is still running, or if
         the server is not ready within ``seconds``.
         """
         if not self._lock.acquire(blocking=False):
@@ -138,8 +139,8 @@ def _line(connection: socket.socket) -> bytes:
 
 
 def serve(connection: socket.socket) -> Path | None:
-    """Fork a process for each request until the process at the other end exits. In a forked process, return the folder
-    of its job.
+    """Fork a process for each request. Return the job's folder in a forked process, and None in the server when the
+    process at the other end exits.
     """
     import torch  # noqa: F401
 
@@ -153,7 +154,8 @@ def serve(connection: socket.socket) -> Path | None:
         for module in request["preload"]:
             importlib.import_module(module)
         with warnings.catch_warnings():
-            # Python 3.12 and newer warn because numpy's BLAS has threads, but this BLAS supports forking.
+            # Python 3.12 and newer warn about the fork because numpy's BLAS has threads, but this BLAS supports
+            # forking.
             warnings.simplefilter("ignore")
             pid = os.fork()
         if pid == 0:

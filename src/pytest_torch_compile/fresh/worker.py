@@ -1,4 +1,4 @@
-"""Run one job in the fresh process, and write the answer."""
+"""Run one job in the fresh process, and write its result to a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .process import Job
 
 
 def main(folder: Path) -> None:
-    """Run the job in a folder."""
+    """Run the job that is stored in ``folder``, and store the answer there."""
     import torch
 
     faulthandler.enable()

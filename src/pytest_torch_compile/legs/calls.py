@@ -37,9 +37,9 @@ class Call:
         return replace(self, contexts=self.contexts + contexts)
 
     def before(self, action: Callable[[Any], Any]) -> Call:
-        """Add a function that changes state before the call, in each leg: ``call(x).before(lambda m: m.eval())``."""
+        """Call ``action`` with the target before this call, in each leg: ``call(x).before(lambda m: m.eval())``."""
         if not callable(action):
-            raise CompileUsageError(f"before() expects a function of the target, not {action!r}")
+            raise CompileUsageError(f"before() expects a function that takes the target, not {action!r}")
         return replace(self, actions=(*self.actions, action))
 
     def raises(self, *exceptions: type[Exception]) -> Call:
@@ -103,14 +103,14 @@ def padded(lengths: Iterable[int], *, multiple: int) -> list[int]:
         CompileUsageError: If ``multiple`` is less than 1.
     """
     if multiple < 1:
-        raise CompileUsageError(f"padded(multiple={multiple}): must be 1 or more")
+        raise CompileUsageError(f"padded(multiple={multiple}): multiple must be 1 or more")
     return [-(-length // multiple) * multiple for length in lengths]
 
 
 def random_lengths(
     count: int, *, low: int, high: int, seed: int = 0, distribution: Callable[[random.Random], float] | None = None
 ) -> list[int]:
-    """Draw ``count`` random lengths in ``low..high``, determined by the seed.
+    """Draw ``count`` random lengths from ``low`` to ``high``, both included. The seed determines the lengths.
 
     ``distribution`` draws one length from a ``random.Random``, for example ``lambda r: r.lognormvariate(3, 1)``; the
     drawn length is rounded and clamped to the range. By default, lengths are uniform.
@@ -136,10 +136,11 @@ def _described(value: Any) -> str:
 
 
 def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any] | None) -> list[Call]:
-    """Return a check's call sequence: the items of ``calls=``, or one call with the check's positional arguments.
+    """Return a check's call sequence: the items of ``calls=``, or one call with the arguments that were passed to the
+    check.
 
     Raises:
-        CompileUsageError: If both or neither are set, or if ``calls=`` is empty or not a list of calls.
+        CompileUsageError: If both or neither are passed, or if ``calls=`` is empty or is not a list of calls.
     """
     if calls is None:
         if not args and not kwargs:

@@ -105,9 +105,7 @@ class Compiling:
 
     @property
     def is_strict(self) -> bool:
-        """Whether Inductor must match eager bitwise, because of an option or because of a setting that applies to the
-        whole process.
-        """
+        """Whether Inductor must match eager bitwise, because of an option or a process-wide setting."""
         asked = (self.options or {}).get("numerics", support.inductor_numerics())
         return self.wrapper is None and self.backend == "inductor" and asked == "strict"
 

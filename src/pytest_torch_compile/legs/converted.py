@@ -1,4 +1,4 @@
-"""Convert a target and its inputs to another dtype or device, by replacing the data of the same objects."""
+"""Convert a target and its inputs to another dtype or device, by replacing the data of the existing tensor objects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def to_float64(tensor: torch.Tensor) -> torch.Tensor:
 def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
     """For one leg, replace the data of every tensor that ``change`` affects.
 
-    The tensor objects get new memory. Tensors that shared storage share storage in the new memory as well. A tensor
+    The tensor objects get new memory. Tensors that shared a storage share a storage in the new memory as well. A tensor
     whose memory cannot be replaced (a non-leaf, a subclass, an inference tensor) is replaced with a new object.
     """
     bases: dict[tuple[Any, ...], torch.Tensor] = {}
@@ -76,7 +76,7 @@ def _converted_whole(tensor: torch.Tensor, change: Convert) -> torch.Tensor:
             changed = torch.nn.Parameter(changed, tensor.requires_grad)
         changed.requires_grad_(tensor.requires_grad)
     if not is_wrapper(tensor):
-        changed.__dict__.update(tensor.__dict__)  # marks for dynamic dimensions
+        changed.__dict__.update(tensor.__dict__)  # contains the marks for dynamic dimensions
     return changed
 
 

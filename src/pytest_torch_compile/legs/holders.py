@@ -117,7 +117,7 @@ def context_variable(variable: contextvars.ContextVar[Any]) -> Variable:
 
 
 class Attributes:
-    """The attributes of an object, and its class."""
+    """The attributes and the class of an object."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -291,7 +291,7 @@ class Memory:
         return self.extent.storage.nbytes() == self._size and holds(self.extent, content)
 
     def read(self) -> torch.Tensor:
-        """Return a copy of the bytes, or None if the storage was freed."""
+        """Return a copy of the bytes, or an empty tensor if the storage was freed."""
         if self.extent.storage.nbytes() != self._size:
             return torch.empty(0, dtype=torch.uint8, device="cpu")
         live = self.extent.live()

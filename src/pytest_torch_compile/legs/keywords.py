@@ -21,9 +21,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Keywords:
-    """The options of a function that runs a target. One of the options contains keyword arguments for the target.
+    """The options of a function that runs a target. The option ``holder`` contains arguments for the target.
 
-    That option is ``calls`` for a check and ``kwargs`` for a measurement. If it is set, all other keywords are options.
+    ``holder`` is ``calls`` for a check and ``kwargs`` for a measurement. If this option is set, all other keywords are
+    options.
     """
 
     function: str
@@ -31,7 +32,7 @@ class Keywords:
     holder: str
 
     def require_clear(self, target: Any, args: Sequence[Any], given: Mapping[str, Any]) -> None:
-        """Reject options that are arguments of the target as well, and misspelt options.
+        """Reject keywords that are both an option and an argument of the target, and misspelt options.
 
         Raises:
             CompileUsageError: If a keyword is ambiguous or misspelt; the message shows the alternatives.
@@ -58,7 +59,7 @@ class Keywords:
         """Split the keywords of one call into options and the target's keywords.
 
         Raises:
-            CompileUsageError: In the same cases as for ``require_clear``.
+            CompileUsageError: For the same reasons as ``require_clear``.
         """
         self.require_clear(target, args, given)
         options = {name: value for name, value in given.items() if name in self.options}
@@ -78,8 +79,8 @@ class Keywords:
 
     def _both(self, target: Any, name: str) -> str:
         return (
-            f"{name} is an option of {self.function} and an argument of {_name(target)}: for the "
-            f"target, use {self._way(name)}; for the option, use {self._way('')} together with "
+            f"{name} is an option of {self.function} and an argument of {_name(target)}: to pass it "
+            f"to the target, use {self._way(name)}; to set the option, use {self._way('')} together with "
             f"{name}=..."
         )
 
@@ -94,7 +95,7 @@ class Keywords:
 
 
 def near(name: str, options: Collection[str]) -> str:
-    """Return the option that is most similar to a misspelt name; None if no option is similar."""
+    """Return the option that is most similar to a misspelt name; empty if no option is similar."""
     return next(iter(difflib.get_close_matches(name, sorted(options), n=1, cutoff=0.8)), "")
 
 

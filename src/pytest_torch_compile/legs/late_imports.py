@@ -15,8 +15,8 @@ _Named = dict[Any, Any]
 
 
 class LateImport:
-    """An import during a leg. References before and after the import are compared, and the changes are applied to the
-    snapshot's contents.
+    """An import during a leg. The references before and after the import are compared, and the changes are applied to
+    the snapshot's initial contents.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -43,7 +43,7 @@ def _referring(snapshot: Snapshot) -> dict[Key, Holder]:
 
 
 def _named(holder: Holder, content: Any) -> _Named:
-    """Convert the content to a mapping from keys, list positions or set members to values."""
+    """Return the values in the content, by name, dict key, list position or set member."""
     if isinstance(holder, Variable):
         return {"": content}
     if isinstance(holder, Attributes):

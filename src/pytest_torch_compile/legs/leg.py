@@ -33,7 +33,7 @@ from .named_state import NamedState
 from .snapshot import Contents, Snapshot
 from .targets import DynamicDims, Factory, argument_label, argument_names, mark_dynamic, modules_of
 
-# The prefix that a compiled module adds to parameter names, which is needed because a wrapper may compile parts of a
+# The prefix that a compiled module adds to parameter names. It is removed, because a wrapper may compile parts of a
 # target in place.
 COMPILED = "_orig_mod."
 
@@ -46,7 +46,7 @@ class Work:
     """The work of each leg: the caller's target and calls, and how to run a call.
 
     ``snapshots`` is ``"host"`` to keep copies of the caller's tensors on the host, ``"device"`` to keep them on the
-    device; None decides by their size and the free memory of the device.
+    device; None chooses based on their size and the device's free memory.
     """
 
     target: Any
@@ -61,8 +61,8 @@ class Work:
 
 
 class World:
-    """The state that legs share with the caller and restore: everything that the target and the calls reach by
-    reference or refer to by name.
+    """The state that legs share with the caller and restore afterwards: everything that the target and the calls reach
+    by reference or refer to by name.
     """
 
     def __init__(self, work: Work) -> None:
@@ -92,7 +92,7 @@ class World:
 
 @dataclass
 class _Left:
-    """What a call leaves: the parameters, buffers and other state after the call."""
+    """The state after a call: parameters and buffers, and other state."""
 
     state: Flat = field(default_factory=Flat)
     kept: Flat = field(default_factory=Flat)
@@ -101,8 +101,9 @@ class _Left:
 class Leg:
     """A leg, which runs the calls of ``work`` in order; ``wrap`` turns the target into the function that is called.
 
-    ``modules`` maps names to the target's modules. ``change`` converts the tensors of the leg. ``holds_records`` is
-    true if records are still used after later calls. ``mode`` is the context manager in which the calls run.
+    ``modules`` maps names to the target's modules. ``change`` converts the leg's tensors to another dtype or device.
+    ``holds_records`` is true if a call's record is still used after later calls. ``mode`` is the context manager in
+    which the calls run.
     """
 
     def __init__(
@@ -155,7 +156,7 @@ class Leg:
     def _start(self, change: Convert | None) -> None:
         """Set up the parts of the state that the leg does not share with the caller."""
         snapshot = self.world.snapshot
-        if self._work.train:  # backward stops at the inputs of the calls, and does not enter the caller's graph
+        if self._work.train:  # backward stops at the calls' inputs, and does not enter the caller's autograd graph
             for tensor in snapshot.tensors():
                 if tensor.requires_grad and not tensor.is_leaf:
                     self._contents.replacements.add(tensor, tensor.detach().requires_grad_())
@@ -218,7 +219,7 @@ class Leg:
         return _Left(outcome.while_it_lasts(_flat(state), snapshot), outcome.while_it_lasts(kept, snapshot))
 
     def _settle(self, record: CallRecord, arguments: Flat, left: _Left, before: Contents, *, last: bool) -> None:
-        """Replace the values in the record with values that stay valid when the caller's contents are restored."""
+        """Replace the values in the record with values that remain valid after the caller's contents are restored."""
         own = self._holds_records and not last
         held_on_to = {storage_key(tensor) for tensor in record.kept.tensors.values()} - {None}
 
@@ -349,7 +350,7 @@ def _whole(tensor: Any) -> Any:
 
 
 def _eager(target: Any) -> Callable[..., Any]:
-    """Wrap the target so that it runs entirely in eager, even if it compiles parts of itself."""
+    """Wrap the target so that all of it runs eagerly, even if it compiles parts of itself."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         with torch.compiler.set_stance("force_eager"):
@@ -359,7 +360,7 @@ def _eager(target: Any) -> Callable[..., Any]:
 
 
 class LazyLeg:
-    """A leg that runs only on demand, such as the fp64 reference or the second eager run. Returns records, or None.
+    """A leg that runs only on demand, such as the fp64 reference or the second eager run.
 
     ``why_not`` is the error that prevents the leg from running.
     """
@@ -391,8 +392,8 @@ class LazyLeg:
 
 
 def cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """Return random gradients for backward, which are the same in every leg. A plain sum would hide errors that cancel
-    each other out.
+    """Return random gradients for backward, which are the same in every leg. Backward from the sum of all elements
+    would hide errors that cancel each other out.
     """
     generator = torch.Generator("cpu").manual_seed(seed)
     return [_cotangent(tensor, generator) for tensor in tensors]

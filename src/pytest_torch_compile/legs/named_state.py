@@ -26,8 +26,8 @@ _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 
 
 class NamedState:
-    """A listener that adds to a snapshot the state to which the target's code refers by name. It is called for each
-    piece of code before the code runs.
+    """A listener that adds to a snapshot the state to which the target's code refers by name. It is notified of each
+    code object before the code runs.
 
     Changes made by importing a module, such as filling a registry, are kept, because Python imports a module only once.
     """
@@ -53,13 +53,13 @@ class NamedState:
         self._note_content([target])
 
     def listening(self, listens: bool) -> None:
-        """Set whether a leg is running. While no leg is running, contents are read and restored; this runs code, too,
-        but the code must not be recorded.
+        """Set whether a leg is running. While no leg is running, contents are read and restored; this can run user
+        code, whose state must not be recorded.
         """
         self._listens = listens
 
     def code_runs(self, code: types.CodeType, namespace: dict[str, Any]) -> bool:
-        """Record the state to which a piece of code refers, before the code runs."""
+        """Record the state to which a code object refers, before the code runs. Return whether a leg is running."""
         if self._listens:
             self._note_code(code, namespace)
         return self._listens
@@ -75,8 +75,8 @@ class NamedState:
         self._import = None
 
     def _note(self, value: Any) -> None:
-        """Add the state that belongs to an object which the target reaches: a function's variables, a class's
-        attributes.
+        """Add the state of an object that the target reaches: a function's variables, or the attributes of an object's
+        class.
         """
         if is_a(value, types.FunctionType):
             self._note_function(value)
@@ -190,7 +190,7 @@ def _itself(value: Any) -> Any:
 
 
 def names_in(code: types.CodeType) -> set[str]:
-    """Return the global names and attributes that occur in code, including nested functions and comprehensions."""
+    """Return the names of globals and attributes in a code object, including nested functions and comprehensions."""
     inner = (names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
     return set(code.co_names).union(*inner)
 

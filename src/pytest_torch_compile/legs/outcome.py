@@ -29,7 +29,7 @@ _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, 
 # Objects with more values or levels than this are not model state; the values beyond the limit are skipped.
 MOST_VALUES = 50_000
 DEEPEST = 50
-# The settings in a parameter group that torch changes while it traces an optimizer step.
+# The setting in a parameter group that torch changes while it traces an optimizer step.
 CAPTURABLE = "capturable"
 
 
@@ -135,7 +135,7 @@ def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
 
 
 def not_restorable(record: CallRecord, call: Call) -> list[str]:
-    """Return the objects of the target, and the call's arguments, whose state no leg can restore."""
+    """Return the target's objects and the call's arguments whose state no leg can restore."""
     named = {path: node.value for path, node in record.kept.nodes.items() if node.is_leaf}
     named |= {record.argument_label(position): value for position, value in enumerate(call.args)}
     named |= {f"argument {name}": value for name, value in call.kwargs.items()}
@@ -159,8 +159,8 @@ def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
 
 
 def while_it_lasts(flat: Flat, snapshot: Snapshot) -> Flat:
-    """Copy the tensors in the structure that have several parts, such as sparse tensors, before their state is
-    restored.
+    """Return the structure with copies of those tensors that consist of several parts, such as sparse tensors. Called
+    before the tensors' state is restored.
     """
     return _with_tensors(flat, lambda tensor: _copied_whole(tensor, snapshot))
 
@@ -172,7 +172,7 @@ def _copied_whole(tensor: torch.Tensor, snapshot: Snapshot) -> torch.Tensor:
 
 
 def as_left(flat: Flat, snapshot: Snapshot, contents: Contents, *, copy: bool) -> Flat:
-    """Return the structure with the values that its tensors had at the end of a leg. The result stays valid when the
+    """Return the structure with the values that its tensors had at the end of a leg. The result remains valid after the
     caller's contents are restored.
     """
     return _with_tensors(flat, lambda tensor: snapshot.as_left(tensor, contents, copy=copy))

@@ -1,7 +1,7 @@
 """Walk the contents of objects: attributes, items, closed-over variables, defaults, gradients, hooks.
 
-This never runs user code: it does not call ``len``, ``==``, ``bool``, ``repr``, ``hash``, properties or ``__getattr__``
-of an object's class.
+This never runs user code: it does not call an object's properties or ``__getattr__``, and it does not apply ``len``,
+``==``, ``bool``, ``repr`` or ``hash`` to an object.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EMPTY: Any = object()
 PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 """The most common types: immutable values without parts."""
 
-# Objects of these packages are not walked: they contain no model state, or too many other objects.
+# Objects from these packages are not walked: they contain no model state, or too many other objects.
 _CLOSED = (sys.stdlib_module_names - {"__main__", "types", "collections", "argparse"}) | {
     "numpy", "pytest", "_pytest", "pluggy", "torch",
 }  # fmt: skip
@@ -43,8 +43,8 @@ _CALLABLE = (types.FunctionType, types.MethodType, functools.partial, torch.nn.M
 _CACHED = type(functools.lru_cache(lambda: None))
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
 _TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-# The limit is far above the number of objects in any model; a larger graph includes other objects, such as the state of
-# an application.
+# The limit is far above the number of objects in any model; a larger object graph includes other objects, such as the
+# state of an application.
 MOST_OBJECTS = 100_000
 
 Parts = Iterator[tuple[str, Any]]
@@ -145,7 +145,7 @@ def is_open(value: Any) -> bool:
     return _known[id(kind)][1]
 
 
-# The table keeps the classes alive.
+# The largest number of classes in the table, which keeps them alive.
 MOST_KINDS = 4096
 _known: dict[int, tuple[type, bool]] = {}
 

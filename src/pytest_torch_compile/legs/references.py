@@ -17,9 +17,10 @@ from ..numerics import CallRecord
 from .converted import to_float64
 from .leg import LazyLeg, Leg, Work, World
 
-# Rounding switches a sensitive gate, such as a ReLU, in about one of ten runs.
+# Perturbed rounding flips a sensitive gate, such as a ReLU, in about one in ten runs.
 RUNS = 32
-# After this much processor time, no more runs are started, so large models get fewer runs.
+# After the first ``LEAST_RUNS`` runs, no run is started once ``SECONDS`` of processor time have passed, so large models
+# get fewer runs.
 LEAST_RUNS = 4
 SECONDS = 20.0
 
@@ -27,10 +28,11 @@ SECONDS = 20.0
 class ReferenceLeg(Leg):
     """A leg that runs the calls in fp64, including casts and tensor factories with other float dtypes.
 
-    If the eager leg draws random numbers, an additional run with the original dtypes records the random numbers first.
+    If the eager leg draws random numbers, an additional run with the original dtypes first records these random
+    numbers, which the fp64 run then replays.
 
-    If random numbers cannot be replayed (dropout inside a fused attention kernel), the record has an error, and the
-    call has no reference.
+    If the random numbers cannot be replayed (such as for dropout inside a fused attention kernel), the record has an
+    error, and the call has no reference.
     """
 
     def __init__(self, work: Work, eager: Leg) -> None:
@@ -54,8 +56,8 @@ class ReferenceLeg(Leg):
 
 
 class PerturbedLeg(Leg):
-    """A leg that runs the calls in eager with perturbed rounding in every op, using a random stream that is separate
-    from the model's stream.
+    """A leg that runs the calls eagerly and perturbs the rounding in every op. The perturbations use a random stream
+    that is separate from the model's stream.
     """
 
     def __init__(self, work: Work, seed: int, world: World | None = None) -> None:

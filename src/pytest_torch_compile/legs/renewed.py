@@ -1,4 +1,4 @@
-"""Recreate objects that can only move forward, such as iterators, so that they are at the same position in each leg."""
+"""Recreate objects that can only advance, such as iterators, so that each leg starts with them at the same position."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class SharedItems:
 
 
 def renewal(value: Any) -> Callable[[], Any] | None:
-    """Return a function that creates an object in the same state of iteration as ``value``; None if this is not
-    needed.
+    """Return a function that creates an object in the same iteration state as ``value``; None if the legs can share
+    ``value``.
     """
     if is_a(value, types.GeneratorType):
         has_started = inspect.getgeneratorstate(value) != inspect.GEN_CREATED
@@ -112,7 +112,7 @@ class Replacements:
         self._by_id[id(value)] = value, replacement
 
     def __call__(self, value: Any) -> Any:
-        """Return the replacement for a value in a leg, which is usually the value itself. Tuples and partials that
+        """Return the replacement for a value, or the value itself if it is not replaced. Tuples and partials that
         contain replaced values are recreated.
         """
         if (found := self._by_id.get(id(value))) is not None:

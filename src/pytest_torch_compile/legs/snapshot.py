@@ -35,8 +35,8 @@ from .renewed import Replacements, renewal
 # The fraction of a device's free memory that float64 copies and a snapshot may use. If they would use more, the
 # snapshot is kept on the host.
 ROOM = 0.85
-# In training, eager's parameters and gradients stay on the device until they are compared. Above this size in bytes,
-# the snapshot is kept on the host. For 2.15 GB on an H100, this saved 2.15 GB of device memory and took 7 s.
+# In training, eager's parameters and gradients stay on the device until they are compared. A snapshot larger than this
+# number of bytes is kept on the host. On an H100, keeping a 2.15 GB snapshot on the host took 7 s.
 LARGE_IN_TRAINING = 2**30
 
 
@@ -49,7 +49,7 @@ class Contents:
 
 
 class Snapshot:
-    """A snapshot of everything writable that ``roots`` reach, with the initial contents."""
+    """A snapshot of all writable objects that ``roots`` reach, with their initial contents."""
 
     def __init__(self, roots: Iterable[Any], *, on_host: bool | None = None, training: bool = False) -> None:
         self.holders: dict[Key, Holder] = {}
@@ -153,7 +153,8 @@ class Snapshot:
     def put_back(self) -> None:
         """Restore all initial contents.
 
-        An interruption (Ctrl-C, a time limit) or an error of one holder is raised after all other holders are restored.
+        An interruption (Ctrl-C, a time limit), or an error in one holder, is raised after all other holders are
+        restored.
         """
         first: BaseException | None = None
         refused: set[Key] = set()
@@ -200,7 +201,7 @@ class Snapshot:
                     contents.held[key] = known
 
     def as_left(self, tensor: torch.Tensor, contents: Contents, *, copy: bool) -> torch.Tensor:
-        """Return a tensor in its state at the end of a leg. The result stays valid when the caller's contents are
+        """Return a tensor in its state at the end of a leg. The result remains valid after the caller's contents are
         restored.
 
         Returns the tensor itself if the leg did not change it. If ``copy`` is set, memory that the leg allocated is
@@ -234,7 +235,7 @@ class Snapshot:
         return _of_kind(data, state)
 
     def is_noted(self, tensor: torch.Tensor) -> bool:
-        """Return whether a tensor or its memory is restored."""
+        """Return whether the snapshot restores a tensor or its memory."""
         if ("tensor", id(tensor)) in self.holders:
             return True
         return is_plain(tensor) and self._memory_under(tensor) is not None
@@ -279,8 +280,8 @@ def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
 
 
 def _needs_host(tensors: Iterable[torch.Tensor], training: bool) -> bool:
-    """Return whether copies must be kept on the host: a device has too little memory for a copy of the tensors and for
-    their data in float64, or the model is large and is trained.
+    """Return whether copies must be kept on the host. This is the case if a device has too little memory for a copy of
+    the tensors and for their data in float64, or if a large model is trained.
     """
     copies: Counter[torch.device] = Counter()
     doubles: Counter[torch.device] = Counter()

@@ -1,4 +1,4 @@
-"""Holders of objects with special state, such as random generators, buffers and open files."""
+"""Holders of objects with internal state, such as random generators, buffers and open files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..numerics.tree import is_a
 
 @dataclass
 class Stateful:
-    """An object with special state, such as a random generator or an open file."""
+    """An object with internal state, such as a random generator or an open file."""
 
     value: Any
     get: Callable[[Any], Any]
@@ -90,7 +90,7 @@ def _put_array_of_numbers(value: array.array[Any], content: bytes) -> None:
     value.frombytes(content)
 
 
-# The types with special state, each with functions that read and restore the state.
+# The types with internal state, each with functions that read and restore the state.
 _STATEFUL: tuple[tuple[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]], ...] = (
     (random.Random, (random.Random.getstate, random.Random.setstate)),
     (torch.Generator, (torch.Generator.get_state, torch.Generator.set_state)),
@@ -118,7 +118,7 @@ _NUMPY = {
 
 
 def stateful(value: Any) -> Stateful | None:
-    """Return the holder of an object with special state; None for other objects."""
+    """Return the holder of an object with internal state; None for other objects."""
     kind = type(value)
     if kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in _NUMPY:
         return Stateful(value, *_NUMPY[kind.__name__])
@@ -131,8 +131,8 @@ def stateful(value: Any) -> Stateful | None:
 
 
 def cannot_be_restored(value: Any) -> bool:
-    """Return whether an object has state that a leg cannot restore. Results that depend on this state differ between
-    legs.
+    """Return whether an object has state that a leg cannot restore. Results that depend on this state may differ
+    between legs.
     """
     if type(value) is _LOCK:
         return bool(value.locked())

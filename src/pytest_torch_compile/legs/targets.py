@@ -1,4 +1,4 @@
-"""Inspect the target of a check and its arguments: modules, names, dynamic dimensions, and the device."""
+"""Inspect a check's target and calls: modules, argument names, tensors and dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DynamicDims = Mapping[str | int, Any]
 
 @dataclass(frozen=True)
 class Factory:
-    """A target that is created separately for each leg. Created by ``factory(...)``."""
+    """A function that creates a separate target for each leg. Returned by ``factory(...)``."""
 
     make: Callable[[], Any]
 
@@ -33,10 +33,10 @@ class Factory:
 
 
 def factory(make: Callable[[], Any]) -> Factory:
-    """Create a separate target for each leg, using the check's seed: ``check_compile(factory(make_model), x)``.
+    """Let each leg of a check create its own target, with the check's seed: ``check_compile(factory(make_model), x)``.
 
-    Use this function for a target whose state cannot be restored, such as a target with a connection, or with a file to
-    which it writes.
+    Use this function for a target whose state cannot be restored, such as a target that holds a network connection or
+    writes to a file.
 
     Raises:
         CompileUsageError: If ``make`` is not callable, or is a module instance.
@@ -73,7 +73,7 @@ def _parts(target: Any) -> Iterator[tuple[str, Any]]:
 
 
 def argument_names(target: Any) -> tuple[str, ...]:
-    """Return the names of a target's positional arguments, as far as the target's signature contains the names."""
+    """Return the names of a target's positional arguments, as far as the target's signature contains them."""
     if is_a(target, Factory):
         return ()
     function = target.forward if is_a(target, torch.nn.Module) else target
@@ -92,8 +92,8 @@ def argument_label(names: Sequence[str], position: int) -> str:
 def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) -> None:
     """Mark dimensions of a call's tensors as dynamic: ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}`` (min and max).
 
-    A name instead of a range, as in ``{"x": {0: "batch"}, "y": {0: "batch"}}``, marks the dimensions as unbacked, with
-    the same size for all dimensions that have this name.
+    A string instead of a range, as in ``{"x": {0: "batch"}, "y": {0: "batch"}}``, marks the dimensions as unbacked, and
+    all dimensions with the same string have the same size.
 
     Raises:
         CompileUsageError: If ``dynamic_dims`` is not a dict of dimensions, a name or position does not refer to a
@@ -139,6 +139,6 @@ def _argument(call: Call, key: str | int, names: Sequence[str]) -> Any:
 
 
 def tensors_of(calls: Iterable[Call]) -> Iterator[torch.Tensor]:
-    """Yield the tensors among the arguments."""
+    """Yield the tensors in the arguments of the calls."""
     for call in calls:
         yield from flatten((call.args, dict(call.kwargs)), "inputs").tensors.values()

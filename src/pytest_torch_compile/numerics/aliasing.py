@@ -1,4 +1,6 @@
-"""Compare between legs which outputs share memory with arguments, parameters, buffers or other outputs."""
+"""Compare memory sharing between the legs: which outputs share memory with arguments, parameters, buffers or other
+outputs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import torch
 
 Sharing = dict[tuple[str, str], int]
-"""Pairs (output, other tensor) in one memory block, with the distance between their first elements."""
+"""The pairs (output, other tensor) that share a memory block, with the distance between their first elements."""
 
 
 def storage_key(tensor: torch.Tensor) -> tuple[str, int] | None:
@@ -22,7 +24,7 @@ def storage_key(tensor: torch.Tensor) -> tuple[str, int] | None:
 
 
 def sharing(outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> Sharing:
-    """Return all pairs (output, other tensor) in one memory block, with the distance between their first elements."""
+    """Return the pairs (output, other tensor) that share a memory block, with the distance between first elements."""
     holders: dict[tuple[str, int], list[tuple[str, torch.Tensor]]] = {}
     for name, tensor in others.items():
         key = storage_key(tensor)
@@ -52,4 +54,4 @@ def aliasing_differences(
         elif here is None:
             yield name, f"{name} shares memory with {other} in compiled code, but not in eager"
         elif here != there:
-            yield name, f"{name} starts {here} elements after {other} in eager, but {there} elements in compiled code"
+            yield name, f"{name} starts at offset {here} from {other} in eager, but at offset {there} in compiled code"

@@ -57,9 +57,9 @@ def compare_calls(
 ) -> Comparison:
     """Compare two legs on one call.
 
-    ``reference`` returns the record of the fp64 eager leg for the call, and ``repeat`` the record of a second eager
-    run; each of these functions is called at most once, and only if a leaf needs its result. It returns None if the run
-    failed. ``perturbed`` yields eager runs with perturbed rounding, which are requested only while some leaf fails.
+    ``reference`` returns the call's record from the eager fp64 leg, and ``repeat`` returns its record from a second
+    eager run, or None if the run failed; each is called only if a leaf needs its result. ``perturbed`` yields the
+    call's records from eager runs with perturbed rounding, which are requested only while some leaf fails.
 
     Raises:
         CompileUsageError: If an output cannot be compared.
@@ -67,7 +67,7 @@ def compare_calls(
     if eager.error is not None or compiled.error is not None:
         return Comparison(messages.exception_findings(eager, compiled), raised=True)
     legs: dict[SectionName, Legs] = {name: (section(eager, name), section(compiled, name)) for name in SECTIONS}
-    # A compile wrapper may replace modules, so state that only one leg has before the call is not compared.
+    # A compile wrapper may replace modules, so state that exists in only one leg before the call is not compared.
     known = eager.initial_state and compiled.initial_state
     apart = eager.initial_state.keys() ^ compiled.initial_state.keys() if known else set()
     own = [label for one in apart for label in (eager.state_label(one), compiled.state_label(one), f"grad of {one}")]
@@ -118,7 +118,8 @@ def _chosen(flat: Flat, tolerances: Tolerances) -> Flat:
 def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallRecord | None]) -> tuple[Legs, list[str]]:
     """Return the comparable state of both legs, and the paths at which eager is not deterministic.
 
-    State that only one leg has before the first call, such as attributes that a compile wrapper adds, is not compared.
+    State that exists in only one leg before the first call, such as attributes that a compile wrapper adds, is not
+    compared.
     """
     own = [path for path, _ in structure_differences(eager.kept_at_start, compiled.kept_at_start)]
     one, other = _without(eager.kept, own), _without(compiled.kept, own)
@@ -129,12 +130,12 @@ def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallReco
 
 
 def _without(flat: Flat, paths: Sequence[str]) -> Flat:
-    """Return the entries, except for entries at some paths and at their subpaths."""
+    """Return the entries except those at ``paths`` and at subpaths of these paths."""
     return Flat({k: v for k, v in flat.nodes.items() if k not in paths and not is_below(k, paths)}) if paths else flat
 
 
 def _differing(one: Flat, other: Flat) -> list[str]:
-    """Return differences in containers and in values that are not tensors."""
+    """Return the paths at which containers, or values that are not tensors, differ."""
     paths = [path for path, _ in structure_differences(one, other)]
     for path, left, right in _common((one, other)):
         if not isinstance(left, torch.Tensor) and plain_leaf_difference(path, left, right, strict=False):
@@ -158,7 +159,7 @@ def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Fi
 
 
 def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str, list[MetadataDifference]]:
-    """Return differences in the metadata of tensors, by path."""
+    """Return the differences in tensor metadata, by path."""
     # torch chooses the strides of a gradient, both in eager and in compiled code.
     is_value = name not in GRADIENTS
     differences = {
@@ -170,7 +171,9 @@ def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str
 
 
 def _common(legs: Legs) -> Iterator[tuple[str, object, object]]:
-    """Yield the comparable leaves of both legs: two tensors, or two values of the same type."""
+    """Yield the path and both legs' values of each leaf that can be compared: two tensors, or two values of the same
+    type.
+    """
     eager, compiled = legs
     for path, node in eager.nodes.items():
         other = compiled.nodes.get(path)
@@ -187,7 +190,7 @@ def _pairs(name: SectionName, legs: Legs) -> Iterator[Pair]:
         if one is None or two is None or one.layout is not two.layout:
             continue
         parts = plain_tensors(one, path)
-        # A value that neither leg changed is the same object in both.
+        # A value that neither leg changed is the same object in both legs.
         others = parts if one is two else plain_tensors(two, path)
         for part, value in parts.items():
             other = others.get(part)
@@ -227,8 +230,8 @@ def _value_findings(
 
 
 def _write(pair: Pair, before: torch.Tensor | None, compiled_before: torch.Tensor | None) -> messages.Write:
-    """Return the leg that writes the leaf in this call, if only one leg writes it. Values may differ because of an
-    earlier call as well.
+    """Return ``lost`` if only eager writes the leaf in this call, ``unexpected`` if only compiled code writes it, and
+    an empty string otherwise: the values may also differ because of an earlier call.
     """
     if before is None or not _comparable(pair.eager, before):
         return ""

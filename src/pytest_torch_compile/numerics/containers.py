@@ -1,4 +1,4 @@
-"""Compare containers and leaves that are not tensors."""
+"""Compare containers, and compare leaves that are not tensors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
-    """Yield the path and a message for each container or leaf type that differs. Entries at subpaths of these paths are
-    not listed.
+    """Yield a path and a message for each container that differs and for each leaf whose type differs. Subpaths of such
+    a path are skipped.
     """
     found: list[str] = []
     for path in dict.fromkeys([*eager.nodes, *compiled.nodes]):
@@ -33,8 +33,8 @@ def is_below(path: str, others: Iterable[str]) -> bool:
 
 def _node_difference(path: str, eager: Node | None, compiled: Node | None) -> str:
     if eager is None or compiled is None:
-        leg, other = ("compiled", "in eager") if eager is None else ("in eager", "compiled")
-        return f"{path} exists {leg}, but not {other}"
+        leg, other = ("compiled code", "eager") if eager is None else ("eager", "compiled code")
+        return f"{path} exists in {leg}, but not in {other}"
     left, right = _type_name(eager), _type_name(compiled)
     both_tensors = isinstance(eager.value, torch.Tensor) and isinstance(compiled.value, torch.Tensor)
     if left != right or (eager.kind is not compiled.kind and not both_tensors):
@@ -45,7 +45,7 @@ def _node_difference(path: str, eager: Node | None, compiled: Node | None) -> st
         keys = [node.shape.removeprefix(KEYS) for node in (eager, compiled)]
         if keys[0] != eager.shape and sorted(keys[0].split(", ")) == sorted(keys[1].split(", ")):
             return f"{path} has its keys in the order {keys[0]} in eager, but {keys[1]} in compiled code"
-        return f"{path} has {eager.shape or 'no parts'} in eager, but {compiled.shape or 'no parts'} in compiled code"
+        return f"{path} has {eager.shape or 'no items'} in eager, but {compiled.shape or 'no items'} in compiled code"
     return ""
 
 
@@ -56,8 +56,8 @@ def _type_name(node: Node) -> str:
 
 
 def as_tensor(leaf: Any) -> torch.Tensor | None:
-    """Convert a leaf to a tensor if it is judged by its error: a tensor, a NumPy array or number, a Python float or
-    complex. Return None for any other leaf.
+    """Convert a leaf that is judged by its error to a tensor: a tensor, a NumPy array or scalar, or a Python float or
+    complex number. Return None for any other leaf.
     """
     if isinstance(leaf, torch.Tensor):
         return leaf

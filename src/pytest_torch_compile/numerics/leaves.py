@@ -1,5 +1,5 @@
-"""Judge leaves by tolerance, and judge leaves that fail against fp64, the spread of eager runs, and perturbed
-rounding.
+"""Judge leaves by tolerance. Leaves that fail are then judged by an fp64 run, by the spread of two eager runs, and by
+eager runs with perturbed rounding.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class LeafVerdict:
     """The verdict on one leaf. ``index`` is the index of the worst element, and ``eager``, ``compiled`` and
     ``reference`` are this element's values in the legs. The rule ``given`` is the tolerance that the user chose.
 
-    ``nonfinite`` is true if NaN or infinity are at different positions than in eager. ``perturbed_runs`` counts the
-    eager runs with perturbed rounding that widened the limits. ``compared`` is False if two eager runs differ by more
-    than rounding, in which case passing proves little.
+    ``nonfinite`` is true if NaN or infinity occur at different positions in compiled code than in eager.
+    ``perturbed_runs`` counts the eager runs with perturbed rounding that widened the limits. ``compared`` is False if
+    two eager runs differ by more than rounding, in which case passing proves little.
     """
 
     path: str
@@ -63,7 +63,7 @@ class LeafVerdict:
 
 @dataclass(frozen=True)
 class Pair:
-    """One leaf in both legs, as dense tensors with the same shape and dtype."""
+    """One leaf in both legs, as strided tensors with the same shape and dtype."""
 
     path: str
     section: SectionName
@@ -112,9 +112,7 @@ def judge(
 
 
 def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
-    """Return the verdict that needs no reference: by equality, the user's tolerance, or the strict default
-    tolerance.
-    """
+    """Return a verdict without a reference run: by equality, the user's tolerance, or the strict default tolerance."""
     if pair.eager is pair.compiled or bitwise_equal(pair.eager, pair.compiled):
         return LeafVerdict(pair.path, elements=pair.eager.numel())
     if is_floating(pair.eager):
@@ -160,7 +158,7 @@ def _judge_by_reference(failing: Sequence[Pair], pairs: Sequence[Pair], truth: V
     levels = {section: Level.of(found) for section, found in by_section.items()}
     overall = Level.of(measured.values())
     # Correct gradients can consist of rounding errors only, so the outputs show whether fp64 computed the same
-    # function. Bitwise equal outputs were not measured, so equal outputs are no evidence against the reference.
+    # function. Outputs that are bitwise equal were not measured, so they are not evidence against the reference.
     has_outputs = any(pair.section == "output" for pair in pairs)
     outputs = levels.get("output", Level() if has_outputs else overall)
     for pair in failing:
@@ -194,8 +192,8 @@ def _exceeds_alone(pair: Pair) -> bool:
 def _judge_by_spread(
     failing: Sequence[Pair], doubtful: Sequence[Pair], repeat: Callable[[], Values | None], result: Judgement
 ) -> None:
-    """If two eager runs differ, accept compiled results whose difference is within a multiple of the distance between
-    these runs.
+    """If two eager runs differ, accept compiled results whose distance from eager is within a multiple of the distance
+    between these runs.
 
     ``doubtful`` leaves pass with a large error. Their verdicts change only if two eager runs differ by more than
     rounding, because the reference is meaningless in that case.
@@ -262,12 +260,12 @@ class _Widening:
         self.pair, self.verdict, self._before = pair, verdict, verdict
         self._truth = truth[pair.path] if verdict.rule == "fp64" else pair.eager
         self._runs: list[Errors] = []
-        # Near the largest fp16 number, a rounding step decides whether a value is infinite.
+        # Near the largest fp16 number, a difference of one ulp decides whether a value is infinite.
         self._overflow = Overflow(pair.eager) if math.isinf(verdict.ratio) else None
 
     def after(self, run: torch.Tensor | None) -> LeafVerdict:
         """Return the verdict after another run. The verdict is unchanged if the run does not contain the leaf, or if
-        other elements overflow in the run.
+        the eager runs so far do not explain which elements overflow in compiled code.
         """
         eager, compiled = self.pair.eager, self.pair.compiled
         if run is None or run.shape != eager.shape or run.dtype != eager.dtype:

@@ -17,7 +17,9 @@ BLOCK_ON_CPU = 24 << 10
 
 @dataclass
 class Difference:
-    """The worst element of a comparison with eager, as a multiple of its tolerance."""
+    """The result of a comparison with eager: the worst element relative to its tolerance, and the number of elements
+    that differ.
+    """
 
     ratio: float = 0.0
     error: float = 0.0
@@ -79,8 +81,8 @@ def _same(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def blocks(*tensors: torch.Tensor) -> Iterator[tuple[int, tuple[torch.Tensor, ...]]]:
-    """Yield copies of tensors with the same shape as flat float64 blocks (complex tensors as pairs of real numbers),
-    with the offset of each block.
+    """Split tensors of equal shape into flat blocks, and yield each block's offset with float64 copies of its elements
+    (a complex number as a pair of real numbers).
     """
     views = tuple(torch.view_as_real(t.detach()) if t.dtype.is_complex else t.detach() for t in tensors)
     offset = 0
@@ -129,7 +131,7 @@ def root_mean_square(tensor: torch.Tensor) -> float:
 
 def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: float) -> Difference:
     """Compare the difference in every element with ``atol + rtol * |eager|``; NaN and infinities must be at the same
-    positions.
+    positions in both tensors.
     """
     result = Difference()
     for offset, (left, right) in blocks(eager, compiled):
@@ -155,8 +157,8 @@ def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: f
 def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> Errors:
     """Return the errors of an eager and a compiled run against a reference, in one pass.
 
-    ``eager`` is from the eager leg, a run with perturbed rounding, or a second run. The reference is the fp64 run, or
-    the eager leg if there is no fp64 run.
+    ``eager`` is from the eager leg, an eager run with perturbed rounding, or a second eager run. The reference is the
+    fp64 run, or the eager leg if there is no fp64 run.
     """
     result = Errors()
     sums = [0.0] * 6

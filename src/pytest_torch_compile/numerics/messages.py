@@ -43,7 +43,7 @@ def value_finding(
     """Return one finding for all wrong leaves of one kind, with the numbers of the worst leaf and the names of the
     other leaves.
 
-    ``metadata`` contains other differences in these leaves, which are included so that no leaf has two findings.
+    ``metadata`` contains the metadata differences of these leaves, which are included so that no leaf has two findings.
     """
     worst = max(leaves, key=lambda leaf: leaf.ratio)
     figures = worst.worst
@@ -88,9 +88,9 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
     if worst.worst.name == "wrong elements":
         lines.append(f"{worst.differing} of {worst.elements} elements differ, but they must be equal")
     elif worst.rule == "fp64":
-        runs = f", or of the error of {worst.perturbed_runs} eager runs with perturbed rounding"
+        runs = f", or of the largest error in {worst.perturbed_runs} eager runs with perturbed rounding"
         limit = f"the limit is a multiple of eager's own error{runs if worst.perturbed_runs else ''}"
-        lines.append(f"errors are measured against an fp64 run of eager; {limit}")
+        lines.append(f"errors are measured against an eager fp64 run; {limit}")
     elif worst.rule == "spread":
         lines.append(
             "the eager result is not deterministic here; the limit is a multiple of the spread between two eager runs"
@@ -100,7 +100,7 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
     elif reference is not Reference.NOT_NEEDED and not worst.nonfinite:
         ran = reference is Reference.FP64
         why = "the fp64 run does not compute the same result as eager" if ran else "an fp64 run was not possible"
-        reached = f"a multiple of the error of {worst.perturbed_runs} eager runs with perturbed rounding"
+        reached = f"a multiple of the largest error in {worst.perturbed_runs} eager runs with perturbed rounding"
         lines.append(f"{why}, so the limit is {reached if worst.perturbed_runs else 'the tolerance for the dtype'}")
     others = [leaf.path for leaf in leaves if leaf is not worst]
     if others:
@@ -129,7 +129,7 @@ def structure_finding(record: CallRecord, section: SectionName, path: str, line:
 def metadata_finding(
     record: CallRecord, section: SectionName, path: str, differences: Sequence[MetadataDifference]
 ) -> Finding:
-    """Return the finding for the shape, dtype, device, layout, strides or ``requires_grad`` of one tensor."""
+    """Return the finding for a tensor whose shape, dtype, device, layout, strides or ``requires_grad`` differs."""
     return Finding(
         METADATA_KINDS.get(section, "metadata"),
         f"{path} differs from eager in {differences[0]}",
@@ -141,7 +141,7 @@ def metadata_finding(
 
 
 def plain_finding(record: CallRecord, section: SectionName, path: str, line: str) -> Finding:
-    """Return the finding for a value that is not a tensor."""
+    """Return the finding for a value that differs and is not a tensor."""
     hint = advice.keep_out_of_state(path) if section == "kept" else ""
     return Finding(VALUE_KINDS[section], line, hint=hint, calls=(record.number,), subject=path)
 
@@ -166,8 +166,8 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
 
 
 def _same_exception(eager: BaseException, compiled: BaseException) -> bool:
-    """Return whether the exceptions' classes are equal, one class is a subclass of the other class, or the compiled
-    leg's exception wraps the eager exception.
+    """Return whether the exceptions' classes are equal or one is a subclass of the other, or whether the compiled leg's
+    exception wraps the eager exception.
     """
     if isinstance(compiled, type(eager)) or isinstance(eager, type(compiled)):
         return True

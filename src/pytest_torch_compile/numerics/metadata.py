@@ -1,4 +1,4 @@
-"""Compare the metadata of tensors, and split tensors into dense parts for comparing values."""
+"""Compare the metadata of tensors, and split tensors into strided parts whose values can be compared."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MetadataDifference:
 def metadata_differences(
     eager: torch.Tensor, compiled: torch.Tensor, *, strides: bool = True, requires_grad: bool = True
 ) -> list[MetadataDifference]:
-    """Return the differences, such as ``dtype: eager torch.float32, compiled torch.float16``."""
+    """Return the metadata differences, such as ``dtype: eager torch.float32, compiled torch.float16``."""
     checked = [
         MetadataDifference("type", type(eager).__name__, type(compiled).__name__),
         MetadataDifference("shape", _shape(eager), _shape(compiled)),
@@ -84,7 +84,7 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
     """Return the strided tensors that contain the values: several for sparse, nested and quantised tensors, and for
-    subclasses.
+    wrapper subclasses.
 
     Raises:
         CompileUsageError: If a tensor has a layout that cannot be compared.

@@ -1,4 +1,4 @@
-"""Records of what a leg did in a call."""
+"""The record of one call in one leg."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class CallRecord:
     in-place changes by the eager run can be detected. ``state`` maps names to the parameters and buffers after the
     call, and ``initial_state`` maps names to the parameters and buffers before the call (it may be empty). ``grads``
     maps names to the gradients of the parameters, and ``input_grads`` to the gradients of the inputs. ``kept`` is other
-    state of the target, such as attributes and closed-over variables. ``kept_at_start`` is the same state before the
-    first call, and ``initial_kept`` contains the tensors in this state before this call. ``sharing`` lists outputs that
-    share memory, if they were recorded while the leg's tensors were installed. ``parameters`` contains the names of
-    those entries in ``state`` that are parameters; if it is empty, the keys of ``grads`` are used. ``exceptions``
-    contains the exceptions that the call is expected to raise. ``argument_names`` contains the names of positional
-    arguments, for messages.
+    state of the target, such as attributes and closed-over variables. ``kept_at_start`` is this other state before the
+    first call, and ``initial_kept`` contains the tensors in this other state before the current call. ``sharing`` lists
+    the outputs that share memory with other tensors; it is None if this was not recorded while the leg's tensors were
+    installed. ``parameters`` contains the names of those entries in ``state`` that are parameters; if it is empty, the
+    keys of ``grads`` are used. ``exceptions`` contains the classes of the exceptions that the call is expected to
+    raise. ``argument_names`` contains the names of positional arguments, for messages.
     """
 
     number: int = 1

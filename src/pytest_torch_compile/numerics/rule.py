@@ -13,12 +13,12 @@ import torch
 from .measure import Errors, real_dtype
 from .tolerances import Tolerance
 
-# Leaves this close pass without fp64, because only the order of additions can explain the difference. Half types always
-# need fp64.
+# Leaves this close pass without an fp64 run, because the order of additions alone can explain the difference. Leaves of
+# a 16-bit dtype always need an fp64 run.
 NEAR_EPS = 4.0
 NEAR_FLOAT64 = 1e-9
 
-# Tolerances without a reference, relative to the element and to the leaf's root mean square.
+# Tolerances used if there is no reference, relative to the element and to the leaf's root mean square.
 ALONE = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 ALONE_OTHER = 0.25
 
@@ -26,7 +26,7 @@ ALONE_OTHER = 0.25
 # an estimate from few elements is poor.
 RMS_NOISY = ((4096, 1.2), (1024, 1.4), (64, 1.8), (8, 2.5), (0, 4.0))
 WORST_NOISY = 4.0
-# Errors smaller than this fraction of the leaf's scale are invisible in a half type, so the multiple may be larger.
+# Errors smaller than this fraction of the leaf's scale are invisible in a 16-bit dtype, so the multiple may be larger.
 NOISY_FROM = 3e-4
 RMS_QUIET = 8.0
 WORST_QUIET = 12.0
@@ -36,12 +36,12 @@ STORE_RMS_EPS = 0.25
 # Eager may sum in double precision where compiled code sums in fp32, for example in batch statistics on a CPU.
 REDUCE_RMS_EPS = 2.0
 
-# In a leaf with fewer elements, the call's usual relative error is used if eager's own relative error happens to be
-# smaller.
+# In a leaf with fewer elements than this, the call's usual relative error is used if eager's own relative error happens
+# to be smaller.
 SMALL = 64
 
-# A leaf that is smaller than the usual scale of its kind by this factor is zero up to rounding, such as a gradient that
-# cancels exactly.
+# A leaf is zero up to rounding, such as a gradient that cancels exactly, if its scale is at most this multiple of eps
+# times the usual scale of its kind of leaf.
 ZERO_EPS = 8.0
 ZERO_OWN_EPS = 2.0
 
@@ -51,29 +51,29 @@ SCALE_NOISE = 8.0
 SCALE_OWN = 3.0
 SCALE_ROUNDING = 6e-3
 CHANNEL_ROWS = 8
-# The means of fewer channels vary too much: with 3 channels, the error of a correct bf16 run was twice the error of
-# eager.
+# The means of fewer channels vary too much: with 3 channels, the error of a correct bf16 run was twice eager's error.
 FEWEST_CHANNELS = 16
 CHANNEL_NOISY = ((4096, 2.0), (1024, 2.5), (0, 4.0))
 
-# The median relative error of eager above which the fp64 run did not compute the same function.
+# If eager's median relative error is larger than this, the fp64 run did not compute the same function.
 UNRELATED = {torch.float64: 1e-6, torch.float32: 1e-2}
 UNRELATED_OTHER = 0.5
 
-# Multiples of the largest error of eager with perturbed rounding. They are larger for signed errors, which vary more.
+# Limits as multiples of the largest error in eager runs with perturbed rounding. The multiples are larger for signed
+# errors, which vary more.
 PERTURBED = 1.1
 PERTURBED_GRADIENT = 1.5
 PERTURBED_GRADIENT_LARGEST = 2.0
 PERTURBED_CHANNEL = 1.5
 PERTURBED_SCALE = 2.0
-# After this many runs with perturbed rounding, a leaf that exceeds its limit by this factor counts as failed. The
-# factor is larger for gradients, which gates affect the most.
+# After ``PATIENCE`` runs with perturbed rounding, a leaf that exceeds its limit by the factor ``HOPELESS`` counts as
+# failed. The factor is larger for gradients, which are most affected by gates such as ReLU.
 PATIENCE = 4
 HOPELESS, HOPELESS_GRADIENT = 5.0, 1e5
-# Multiple of the largest distance between eager and runs with perturbed rounding, used if there is no reference.
+# Limit as a multiple of the largest distance between eager and a run with perturbed rounding; used without a reference.
 PERTURBED_ALONE = 2.0
 
-# Multiple of the distance between two eager runs, used if they differ.
+# Limit as a multiple of the distance between two eager runs; used if these runs differ.
 SPREAD = 4.0
 # Two eager runs this far apart, relative to the leaf's root mean square, are unrelated (they may read uninitialised
 # memory, for example).
@@ -127,19 +127,19 @@ def alone(dtype: torch.dtype, scale: float) -> Tolerance:
 
 @dataclass(frozen=True)
 class Level:
-    """The usual error of eager in this call: the median of its relative errors, for each kind of leaf."""
+    """The usual values for one kind of leaf in a call: the median of eager's relative errors, and the median scale."""
 
     relative: float = 0.0
     scale: float = 0.0
 
     @classmethod
     def of(cls, measured: Collection[Errors]) -> Level:
-        """Compute the usual error from the leaves that were measured against the reference; small leaves are used only
-        if there are no larger leaves.
+        """Compute the medians over the leaves that were measured against the reference; small leaves are used only if
+        there are no larger leaves.
         """
         usable = [e for e in measured if e.count and e.rms_reference > 0]
         usable = [e for e in usable if e.count >= SMALL] or usable
-        if not usable:  # the reference is zero everywhere, and eager may not be
+        if not usable:  # the reference is zero everywhere, but eager may not be
             return cls(1.0 if any(e.count and e.rms_eager > 0 for e in measured) else 0.0)
         return cls(
             median_high(e.rms_eager / e.rms_reference for e in usable), median_high(e.rms_reference for e in usable)
@@ -153,7 +153,7 @@ class Level:
 def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[Measured]:
     """Return a leaf's errors against fp64, each with its limit."""
     scale, step = errors.rms_reference, eps(dtype)
-    # A leaf that is zero up to rounding has no scale.
+    # A leaf that is zero up to rounding has no meaningful scale.
     cancels = scale <= ZERO_EPS * step * level.scale
     # At least the rounding error, even if eager's error is smaller.
     own = max(errors.rms_eager, floor_eps(dtype) * step * scale)
@@ -161,8 +161,8 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
         own = max(own, level.relative * scale)
     if cancels:
         own = max(own, ZERO_OWN_EPS * step * level.scale)
-    # The expected largest error of a normal distribution, used if the measured largest error of eager happens to be
-    # smaller.
+    # The expected largest of that many normally distributed errors, used if eager's measured largest error happens to
+    # be smaller.
     own_worst = max(errors.max_eager, own * math.sqrt(2 * math.log(2 * errors.count + 1)))
     visible = NOISY_FROM * (level.scale if cancels else scale)
     noisy = by_count(RMS_NOISY, errors.count)
@@ -197,8 +197,8 @@ def widened(measures: Sequence[Measured], perturbed: Sequence[Errors], *, gradie
 
 
 def widened_alone(perturbed: Sequence[Errors]) -> list[Measured]:
-    """Return the errors to judge if there is no reference: the distance between the compiled run and eager. The limits
-    are multiples of the distance between runs with perturbed rounding and eager.
+    """Return the errors that are judged if there is no reference: the distance between the compiled run and eager. The
+    limits are multiples of the largest distance between an eager run with perturbed rounding and eager.
     """
     limit = PERTURBED_ALONE * max(run.rms_eager for run in perturbed)
     largest = PERTURBED_ALONE * max(run.max_eager for run in perturbed)
@@ -212,7 +212,7 @@ def by_count(table: Sequence[tuple[int, float]], count: int) -> float:
 
 
 def _limit(own: float, visible: float, quiet: float, noisy: float) -> float:
-    """Return a limit: ``quiet`` times the error if the error is small, and ``noisy`` times the error if the error is
-    visible, with a continuous transition.
+    """Return the limit for eager's error ``own``: ``quiet`` times a small error or ``noisy`` times a visible error,
+    with a continuous transition.
     """
     return max(noisy * own, min(quiet * own, visible))

@@ -106,7 +106,7 @@ class Tolerances:
 
 
 def require_tolerances(name: str, given: object, wanted: type[Tolerance] | type[Tolerances] = Tolerances) -> None:
-    """Reject anything that is not an instance of the class, such as a number; None means the documented rule.
+    """Reject anything that is not an instance of ``wanted``, such as a number; None means the documented rule.
 
     Raises:
         CompileUsageError: If the value has the wrong type; the message shows the correct form.

@@ -68,7 +68,7 @@ def _walk(value: Any, path: str, flat: Flat, above: frozenset[int]) -> None:
 
 
 def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | None:
-    """Return the kind and contents of a container; None for a leaf."""
+    """Return a container's description and its entries; None for a leaf."""
     leaves = (torch.Tensor, str, bytes, int, float, complex, torch.Size, enum.Enum, *FUNCTIONS)
     if value is None or is_a(value, leaves):
         return None

@@ -1,4 +1,4 @@
-"""The cards for which code can be planned, and their properties."""
+"""The GPUs for which code can be planned, and their properties."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 @dataclass(frozen=True)
 class Card:
-    """The properties of a CUDA card. Inductor's code depends on the first five fields, and its estimates depend on the
-    other fields.
+    """The properties of a CUDA GPU. The code that Inductor generates depends on the first five fields, and Inductor's
+    estimates depend on the other fields.
 
     Args:
         name: The name that CUDA reports.
         capability: The compute capability.
-        processors: The number of streaming multiprocessors.
-        shared_memory_per_block: The maximum shared memory of a block in bytes, with opt-in.
-        shared_memory_per_processor: The shared memory of a multiprocessor in bytes.
-        memory: The size of the card's memory in bytes.
+        processors: The number of streaming multiprocessors (SMs).
+        shared_memory_per_block: The maximum shared memory per block in bytes, with opt-in.
+        shared_memory_per_processor: The shared memory per SM in bytes.
+        memory: The size of the GPU's memory in bytes.
         l2_cache: The size of the L2 cache in bytes.
-        bandwidth: The bandwidth of the card's memory in bytes per second.
-        tflops: Rates of dense computation in 10^12 operations per second, by dtype; the rate for ``float32`` excludes
-            TF32.
-        threads_per_processor: The maximum number of resident threads of a multiprocessor.
+        bandwidth: The memory bandwidth in bytes per second.
+        tflops: The peak rates of dense computation in TFLOPS, by dtype; the rate for ``float32`` excludes TF32.
+        threads_per_processor: The maximum number of resident threads per SM.
     """
 
     name: str
@@ -45,8 +44,8 @@ def _rates(half: float, tf32: float, float32: float) -> tuple[tuple[str, float],
 
 
 # Shared memory and threads by capability: CUDA C++ Programming Guide, table "Technical Specifications per Compute
-# Capability" (a block has 1 KiB less than its multiprocessor). The other figures are from the document mentioned next
-# to each card; not every figure has been checked against its document yet. Memory is the nominal size; CUDA reports
+# Capability" (a block has 1 KiB less than its SM). The other figures are from the document named above each GPU; not
+# every figure has been checked against its document yet. Memory is the nominal size; CUDA reports
 # slightly less.
 CARDS: dict[str, Card] = {
     # NVIDIA A100 Tensor Core GPU datasheet (SXM, 80 GB), and the architecture whitepaper: 108 SMs, 40 MB L2.
@@ -55,13 +54,13 @@ CARDS: dict[str, Card] = {
     ),
     # NVIDIA A10 datasheet, and the GA102 whitepaper: 72 SMs, 6 MB L2.
     "A10": Card("NVIDIA A10", (8, 6), 72, 99 * KIB, 100 * KIB, 24 * GIB, 6 * MIB, 600e9, _rates(125, 62.5, 31.2), 1536),
-    # NVIDIA H100 datasheet (SXM; halves of its rates with sparsity), and the Hopper whitepaper: 132 SMs, 50 MB L2.
+    # NVIDIA H100 datasheet (SXM; half of its rates with sparsity), and the Hopper whitepaper: 132 SMs, 50 MB L2.
     "H100": Card(
         "NVIDIA H100 80GB HBM3", (9, 0), 132, 227 * KIB, 228 * KIB, 80 * GIB, 50 * MIB, 3.35e12, _rates(989, 494, 67)
     ),
-    # NVIDIA H200 datasheet; the processor is the same as in the H100.
+    # NVIDIA H200 datasheet; the chip is the same as in the H100.
     "H200": Card("NVIDIA H200", (9, 0), 132, 227 * KIB, 228 * KIB, 141 * GIB, 50 * MIB, 4.8e12, _rates(989, 494, 67)),
-    # NVIDIA L4 datasheet (halves of its rates with sparsity), and the Ada whitepaper (AD104): 58 SMs, 48 MB L2.
+    # NVIDIA L4 datasheet (half of its rates with sparsity), and the Ada whitepaper (AD104): 58 SMs, 48 MB L2.
     "L4": Card("NVIDIA L4", (8, 9), 58, 99 * KIB, 100 * KIB, 24 * GIB, 48 * MIB, 300e9, _rates(121, 60, 30.3), 1536),
     # NVIDIA L40S datasheet, and the Ada whitepaper (AD102): 142 SMs, 96 MB L2.
     "L40S": Card(
@@ -74,8 +73,8 @@ CARDS: dict[str, Card] = {
         _rates(165.2, 82.6, 82.6),
         1536,
     ),
-    # NVIDIA DGX B200 datasheet (one eighth of the dense rates and bandwidth of the system); 148 SMs and 126 MB L2 as
-    # CUDA reports them.
+    # NVIDIA DGX B200 datasheet (one eighth of the system's dense rates and bandwidth); 148 SMs and 126 MB L2 are the
+    # values that CUDA reports.
     "B200": Card(
         "NVIDIA B200", (10, 0), 148, 227 * KIB, 228 * KIB, 180 * GIB, 126 * MIB, 8.0e12, _rates(2250, 1125, 75)
     ),
@@ -83,7 +82,7 @@ CARDS: dict[str, Card] = {
 
 
 def as_card(gpu: str | Card) -> Card:
-    """Return the card with this name in ``CARDS`` (ignoring case and spaces), or the card that the caller describes.
+    """Return the GPU with this name in ``CARDS`` (ignoring case and spaces), or ``gpu`` itself if it is a ``Card``.
 
     Raises:
         CompileUsageError: If the name is unknown.
@@ -94,6 +93,6 @@ def as_card(gpu: str | Card) -> Card:
     card = by_name.get(str(gpu).replace(" ", "").lower())
     if card is None:
         raise CompileUsageError(
-            f"gpu={gpu!r} is unknown; choose one of: {', '.join(CARDS)}, or describe the card: gpu=Card(...)"
+            f"gpu={gpu!r} is unknown; choose one of: {', '.join(CARDS)}, or describe the GPU with gpu=Card(...)"
         )
     return card

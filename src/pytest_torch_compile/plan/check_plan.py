@@ -53,44 +53,49 @@ def check_plan(
     timeout: float = 600.0,
     **kwargs: Any,
 ) -> Plan:
-    """Plan the code that Inductor generates for a CUDA card, on a machine without that card, and check it against a
+    """Plan the code that Inductor generates for a CUDA GPU, on a machine without that GPU, and check the plan against a
     budget.
 
-    The calls run in a fresh process, as if the model and its arguments were on the card, on tensors that have all
-    properties except values. So weights are neither needed nor copied, and a model on the ``meta`` device can be
-    planned. Nothing runs on a GPU and nothing is measured. Requires torch's default wheel for Linux, with CUDA and
-    Triton.
+    The calls run in a fresh process, on fake tensors, as if the model and its arguments were on the GPU. Unless
+    ``values`` is true, these tensors have no values, so weights are neither needed nor copied, and a model on the
+    ``meta`` device can be planned. Nothing runs on a GPU, and nothing is measured. Requires torch's default wheel for
+    Linux, which is built with CUDA and installs Triton.
 
     Args:
-        model: A module, function or other callable. Its parameters and buffers are planned as if they were on the card.
+        model: A module, function or other callable. Its parameters and buffers are planned as if they were on the GPU.
         *args: The arguments of a single call, if ``calls`` is not set.
         calls: The calls, as in ``check_compile``; ``call(x, mask=m)`` passes arguments by name.
-        gpu: The card: ``"A100"``, ``"H100"``, ``"H200"``, ``"L4"``, ``"L40S"`` and others, or a ``Card``.
-        train: False plans inference, under ``torch.no_grad``. True runs backward through every output that requires a
-            gradient. A function computes the loss from the output, and backward starts at the loss.
-        optimizer: A function that creates an optimizer from the parameters. The optimizer's step runs after backward.
-        values: If True, additionally run the planned code on the CPU, and compare its results with eager results as
-            ``check_compile`` does. The model and its arguments must have values, be on the CPU, and should be small.
-        compiled: If True, additionally compile each kernel for the card; this does not require a card. Compile errors,
-            spilled registers and too much shared memory are findings.
+        gpu: The GPU to plan for: ``"A100"``, ``"H100"``, ``"H200"``, ``"L4"``, ``"L40S"`` or another known name, or a
+            ``Card``, which describes any other GPU.
+        train: If False, plan inference under ``torch.no_grad``. If True, also run backward from every output that
+            requires a gradient. If a function, it computes the loss from the output, and backward starts at the loss.
+        optimizer: A function that creates an optimizer from the parameters. The optimizer's step runs after each call's
+            backward.
+        values: If True, also run the planned code on the CPU, and compare its results with eager results, as
+            ``check_compile`` does. The model and its arguments must have values and be on the CPU, and they should be
+            small.
+        compiled: If True, also compile each kernel for the GPU, which need not be present. Compile errors, register
+            spills, and kernels that need more shared memory than the GPU has are findings.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
-        mode: Passed to ``torch.compile``. Choices that depend on timing are fixed, and listed in ``Plan.fixed``.
-        options: Passed to ``torch.compile``, except for options that are fixed.
-        max_kernels: The maximum number of Triton kernels and library calls in one call.
+        mode: Passed to ``torch.compile``. Choices that Inductor would make by timing are fixed, and ``Plan.fixed``
+            lists them.
+        options: Passed to ``torch.compile``, except for the options that are fixed in every plan.
+        max_kernels: The maximum number of Triton kernel launches and library calls, counted together, in one call of
+            the model.
         max_graph_breaks: The number of allowed graph breaks, as in ``check_compile``; 0 by default.
         max_recompiles: The number of allowed recompiles, as in ``check_compile``; 0 by default.
         budget: Further limits: ``max_graphs``, ``max_guards``, ``max_cudagraphs``, and ``max_memory`` in bytes, which
             is compared with ``Plan.peak_memory``.
-        timeout: The time limit of the fresh process in seconds.
-        **kwargs: Keyword arguments of the call.
+        timeout: The time limit for the fresh process, in seconds.
+        **kwargs: The keyword arguments of the single call.
 
     Returns:
-        The plan, with the generated code.
+        The plan, which contains the generated code.
 
     Raises:
         CompileCheckFailed: If there are findings. The exception's ``.report`` is the plan.
-        CompileUsageError: If the plan is not possible on this machine, or the arguments are wrong.
+        CompileUsageError: If this machine cannot create the plan, or an argument is invalid.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
@@ -110,8 +115,8 @@ def check_plan(
 
 @dataclass(frozen=True)
 class Task:
-    """A plan to create: the payload for the planning process, the limits that apply to the process's answer, and the
-    judge of values.
+    """A plan to create: the payload for the planning process, the limits for this process's answer, and the judge of
+    values, if any.
     """
 
     plan: Plan
@@ -125,10 +130,10 @@ class Task:
 def prepared(
     model: Any, calls: Sequence[Call], work: Work, card: Card, limits: Budget, *, values: bool = False
 ) -> Task:
-    """Pack the work. The values of tensors are included only if planned code runs on values.
+    """Pack the work for the planning process. The values of tensors are included only if ``values`` is true.
 
     Raises:
-        CompileUsageError: If the plan is not possible.
+        CompileUsageError: If the plan cannot be created.
     """
     if not callable(model):
         raise CompileUsageError(f"the target is {model!r}, which is not callable; pass a module or a function")
@@ -136,7 +141,7 @@ def prepared(
         raise CompileUsageError(f"a plan is not possible here: {why_not}")
     limits = limits.on(support.torch_version())
     if unknown := [name for name in _NOT_PLANNED if name in limits.limits()]:
-        raise CompileUsageError(f"a plan cannot determine {unknown[0]}: remove the limit")
+        raise CompileUsageError(f"a plan cannot check {unknown[0]}: remove this limit")
     if values:
         require_small_and_real(model, calls)
     plan = Plan(
@@ -155,7 +160,9 @@ def prepared(
 
 
 def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
-    """Run tasks for one card in a fresh process. The answer is a list with one ``Planned`` for each task."""
+    """Run tasks, which are all for the same GPU, in a fresh process. The process's value is a list with one ``Planned``
+    per task.
+    """
     with TemporaryFolder("torch-compile-plan-") as cache:
         environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
         payloads = [(task.payload, task.judge is not None) for task in tasks]
@@ -166,7 +173,9 @@ def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
 
 
 def concluded(task: Task, answer: Planned | Ended) -> Plan:
-    """Create the plan and its findings from the process's answer, or from the way in which the process ended."""
+    """Complete the task's plan, including its findings, from the planning process's answer, or, if there is none, from
+    the way in which the process ended.
+    """
     plan = task.plan
     if isinstance(answer, Planned):
         _fill(plan, answer, len(task.calls))
@@ -187,16 +196,16 @@ def concluded(task: Task, answer: Planned | Ended) -> Plan:
 
 
 def _of_card(plan: Plan) -> list[Finding]:
-    """Return the findings for compiled kernels that spill registers or that the card cannot run."""
+    """Return the findings for compiled kernels that spill registers or that the GPU cannot run."""
     found = []
     for kernel in {one.name: one for one in plan.kernels}.values():
         what = f"kernel {kernel.name} ({', '.join(kernel.fuses)})"
         allowed = plan.gpu.shared_memory_per_block
         if kernel.spills:
-            message = f"{what} spills {count(kernel.spills, 'byte')} of registers in each thread"
+            message = f"{what} spills {count(kernel.spills, 'byte')} of registers per thread"
             found.append(Finding("structure", message, kernel.location, subject=kernel.name))
         if kernel.shared_memory is not None and kernel.shared_memory > allowed:
-            message = f"{what} needs {kernel.shared_memory:,} bytes of shared memory, the card has {allowed:,}"
+            message = f"{what} needs {kernel.shared_memory:,} bytes of shared memory, but the GPU has {allowed:,}"
             found.append(Finding("compile-error", message, kernel.location, subject=kernel.name))
     return found
 
@@ -227,7 +236,7 @@ def _judged(task: Task, *, raised: bool) -> list[Finding]:
 
 def _figures(plan: Plan) -> dict[str, Figure]:
     most = [
-        f"call {number}: {launches:,} kernels and library calls" for number, launches in enumerate(plan.launches, 1)
+        f"kernels and library calls in call {number}: {launches:,}" for number, launches in enumerate(plan.launches, 1)
     ]
     kernels = [f"{kernel.name}: {', '.join(kernel.fuses)}" for kernel in plan.kernels]
     memory = [f"planned peak: {plan.peak_memory:,} bytes"]
@@ -235,7 +244,7 @@ def _figures(plan: Plan) -> dict[str, Figure]:
         "max_kernels": Figure(max(plan.launches, default=0), most + kernels),
         "max_memory": Figure(plan.peak_memory, memory),
         "max_cudagraphs": Figure(
-            plan.cudagraphs, [(f"{count(plan.cudagraphs, 'graph')} would be recorded as a CUDA graph")]
+            plan.cudagraphs, [(f"would be recorded as CUDA graphs: {count(plan.cudagraphs, 'graph')}")]
         ),
     }
 

@@ -14,11 +14,12 @@ from .cards import CARDS, Card
 class PlannedKernel:
     """One launch of a Triton kernel.
 
-    ``fuses`` lists the ops that the kernel computes, and ``location`` is the line of user code of the final op in this
-    list, if known. ``blocks`` lists the candidates for block sizes and warps, of which Inductor would choose the
-    fastest by timing them on the card; often there is only one candidate. ``float64`` is true if the kernel reads,
-    writes or computes numbers of this type. With ``compiled=True``, ``registers`` is the number of registers per
-    thread, ``spills`` the bytes spilled per thread, and ``shared_memory`` the bytes per block; otherwise they are None.
+    ``fuses`` lists the ops that the kernel computes. ``location`` is the line of user code that called the last of
+    these ops, if known. ``blocks`` lists the candidate configurations (block sizes and number of warps); if there are
+    several, Inductor would time them on the GPU and choose the fastest. ``float64`` is true if the kernel reads, writes
+    or computes float64 values. With ``compiled=True``, ``registers`` and ``spills`` are the registers and the spilled
+    bytes per thread, and ``shared_memory`` is the bytes of shared memory per block; otherwise, these three attributes
+    are None.
     """
 
     name: str
@@ -33,7 +34,7 @@ class PlannedKernel:
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """One call to a library function, such as ``extern_kernels.mm``. On the card, one call may launch several
+    """One call to a library function, such as ``extern_kernels.mm``. On the GPU, such a call may launch several
     kernels.
     """
 
@@ -46,8 +47,8 @@ class LibraryCall:
 class PlannedGraph:
     """One graph for which Inductor generated code.
 
-    ``calls`` contains, for each run of the graph, the number of the call. ``bytes_moved`` is Inductor's count of the
-    bytes that the graph's kernels read and write, or None if Inductor has no count.
+    ``calls`` has one entry per run of the graph: the number of the call that ran it. ``bytes_moved`` is the number of
+    bytes that the graph's kernels read and write, as counted by Inductor, or None if Inductor could not count them.
     """
 
     code: str
@@ -59,21 +60,21 @@ class PlannedGraph:
 
     @property
     def launches(self) -> int:
-        """The number of kernels and library calls in one run of the graph."""
+        """The number of kernel launches and library calls in one run of the graph."""
         return len(self.kernels) + len(self.library_calls)
 
 
 @dataclass
 class Plan(CompileReport):
-    """The code that Inductor generates for a card, planned without the card. Nothing in it was measured.
+    """The code that Inductor generates for a GPU, planned without the GPU. Nothing in a plan is measured.
 
-    ``planned`` contains the graphs in the order in which they were compiled. ``launches`` is the number of kernels and
-    library calls in each call of the target. ``peak_memory`` is the maximum memory in bytes that the model, inputs,
-    gradients, optimizer state and intermediate tensors take together; libraries' workspaces and the allocator's
-    rounding are not included. ``cudagraphs`` is the number of graphs that would be recorded as CUDA graphs;
-    ``cudagraph_skips`` contains the reasons why the other graphs would not be recorded. ``assumed`` lists the rules
-    that were not checked on this kind of card, and ``fixed`` lists the choices that Inductor makes by timing and that
-    the plan fixes.
+    ``planned`` contains the graphs in the order in which they were compiled. ``launches`` contains, for each call of
+    the target, the number of kernel launches and library calls. ``peak_memory`` is the maximum number of bytes that the
+    model, inputs, gradients, optimizer state and intermediate tensors occupy together at any time; libraries'
+    workspaces and the allocator's rounding are not included. ``cudagraphs`` is the number of graphs that would be
+    recorded as CUDA graphs. ``assumed`` lists the rules that the plan relies on although they were not verified for
+    this GPU and torch version. ``fixed`` lists the choices that Inductor would make by timing on the GPU, and that are
+    the same in every plan.
     """
 
     gpu: Card = CARDS["H100"]
@@ -86,12 +87,12 @@ class Plan(CompileReport):
 
     @property
     def code(self) -> tuple[str, ...]:
-        """The generated source of each graph."""
+        """Each graph's generated source code."""
         return tuple(graph.code for graph in self.planned)
 
     @property
     def kernels(self) -> tuple[PlannedKernel, ...]:
-        """All launches of Triton kernels, graph by graph."""
+        """All Triton kernel launches, graph by graph."""
         return tuple(kernel for graph in self.planned for kernel in graph.kernels)
 
     @property
@@ -101,11 +102,13 @@ class Plan(CompileReport):
 
     @property
     def bytes_moved(self) -> int | None:
-        """The bytes that one run of every graph reads and writes, or None if they are unknown for any graph."""
+        """The number of bytes that the graphs read and write if each runs once, or None if it is unknown for any
+        graph.
+        """
         moved = [graph.bytes_moved for graph in self.planned]
         return None if None in moved else sum(one for one in moved if one is not None)
 
     @property
     def cudagraph_skips(self) -> tuple[str, ...]:
-        """The reasons why graphs would not be recorded as CUDA graphs although CUDA graphs were requested."""
+        """If CUDA graphs were requested, the reasons why some graphs would not be recorded as CUDA graphs."""
         return tuple(dict.fromkeys(self.observation.cudagraph_skips))

@@ -45,7 +45,7 @@ _READS_A_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException",
 
 @dataclass(frozen=True)
 class Work:
-    """The options for running the calls. If ``compiled`` is true, kernels are compiled for the card as well.
+    """The options for running the calls. If ``compiled`` is true, the generated kernels are also compiled for the GPU.
 
     ``change`` is used only by the plugin's own tests: given a kernel's name and source, it returns the source to use
     instead.
@@ -60,7 +60,7 @@ class Work:
 
 @dataclass
 class Planned:
-    """The answer of the planning process."""
+    """The planning process's answer for one target."""
 
     seen: Observation = field(default_factory=Observation)
     rows: list[CallReport] = field(default_factory=list)
@@ -75,10 +75,10 @@ class Planned:
 
 
 def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]:
-    """Plan packed targets for the card, one after another. Each target comes with a flag, which is true if its planned
-    code runs on values.
+    """Plan packed targets for one GPU, one after another. Each payload comes with a flag that is true if the target's
+    planned code also runs on values.
 
-    The process cannot be used for anything else afterwards.
+    Afterwards, this process cannot be used for anything else.
     """
     assumed: list[str] = []
     answers = []
@@ -105,8 +105,8 @@ def _unpacked(payload: bytes, mode: CardMode) -> tuple[Any, Sequence[Call], Work
 
 
 def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
-    """Run the calls in eager on the tensors' values. Return the records of the calls, and a description of everything
-    that could not be computed.
+    """Run the calls eagerly on the tensors' values. Return the records of the calls, and a line for each operator or
+    call that could not be computed.
     """
     mode = ValuedMode()
     target, calls, work = _unpacked(payload, mode)
@@ -120,7 +120,7 @@ def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
                 _run(target, target, call, work, optimizer, parameters, recorder, index)
             except Exception as error:
                 if not isinstance(error, call.exceptions):
-                    mode.unknown.append(f"call {index + 1} in eager: {type(error).__name__}: {error}")
+                    mode.unknown.append(f"call {index + 1} in eager code: {type(error).__name__}: {error}")
                     break
                 recorder.records.pop()
     return recorder.records, mode.unknown
@@ -140,7 +140,7 @@ def _build(name: str, source: str, work: Work) -> Build | None:
 
 
 def _not_compiled(kernel: PlannedKernel, error: str) -> Finding:
-    message = f"kernel {kernel.name} ({', '.join(kernel.fuses)}) does not compile for the card"
+    message = f"kernel {kernel.name} ({', '.join(kernel.fuses)}) does not compile for the GPU"
     return Finding("compile-error", message, kernel.location, error[:2000], subject=kernel.name)
 
 
@@ -161,7 +161,7 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
     recorder = Recorder(mode, target) if isinstance(mode, ValuedMode) else None
     if isinstance(mode, ValuedMode):
         generator.launch = _launching(mode, work)
-        answer.fixed.append("random numbers are drawn by operators, as in check_compile (fallback_random)")
+        answer.fixed.append("random numbers are drawn by eager operators, as in check_compile (fallback_random)")
     fall_back_to_operators(on=recorder is not None)
     seed_everything(SEED)
     with observer, mode:
@@ -239,12 +239,12 @@ def _run(
 
 
 def _findings(error: Exception, number: int) -> list[Finding]:
-    """Return the findings for an exception: the host needed a value, the compiler failed, or the planned code raised
-    the exception.
+    """Return the findings for an exception, which means that the host needs a value from the GPU, that the compiler
+    failed, or that the code under test raised the exception.
     """
     name, place = type(error).__name__, error_location(error) or raised_by(error).location
     if name in _READS_A_VALUE:
-        message = "the host waits for a value that the GPU computes, so the plan ends here"
+        message = "the host needs a value that the GPU computes, so the plan ends here"
         return [Finding("host-sync", message, place, error_summary(error), calls=(number,))]
     if is_compiler_error(error):
         return error_findings(error)

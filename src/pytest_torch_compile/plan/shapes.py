@@ -1,4 +1,4 @@
-"""Send a target and its calls to another process, with or without the values of their tensors."""
+"""Serialize a target and its calls for another process, with or without the tensors' values."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def packed_tensors(target: Any, calls: Sequence[Call], work: Any, *, values: bool = False) -> bytes:
-    """Pack a target with its calls and ``work`` as bytes. Tensors are reduced to sizes, strides, dtypes and shared
-    storage.
+    """Pickle a target with its calls and ``work``. Each tensor is reduced to its metadata, such as its size, strides
+    and dtype, and the identity of its storage.
 
-    If ``values`` is true, the contents of storages are packed as well.
+    If ``values`` is true, the contents of the storages are included.
 
-    Parameters, buffers, arguments, and all tensors on ``meta`` or a GPU are planned as if they were on the card. Other
-    tensors stay on the CPU, as they would after ``model.to("cuda")``.
+    Parameters, buffers, arguments, and all tensors on ``meta`` or a GPU are planned as CUDA tensors. Other tensors stay
+    on the CPU, as they would after ``model.to("cuda")``.
 
     Raises:
-        CompileUsageError: If an object cannot be sent, or a tensor is not a plain tensor.
+        CompileUsageError: If an object cannot be pickled, or a tensor is not a plain tensor.
     """
     contents: dict[int, bytes] = {}
     moved = {id(tensor) for tensor in tensors_of(calls)}
@@ -47,7 +47,10 @@ def packed_tensors(target: Any, calls: Sequence[Call], work: Any, *, values: boo
 
 def _shape(tensor: torch.Tensor, *, on_card: bool) -> Shape:
     if type(tensor) not in _PLAIN or tensor.layout is not torch.strided or tensor.is_quantized:
-        raise CompileUsageError(f"a plan supports only plain tensors, but the target has a {type(tensor).__name__}")
+        raise CompileUsageError(
+            "a plan supports only plain tensors (no subclasses, sparse or quantized tensors), but the target or its "
+            f"arguments contain a tensor of type {type(tensor).__name__}"
+        )
     storage = tensor.untyped_storage()
     return Shape(
         tuple(tensor.shape),

@@ -1,5 +1,5 @@
-"""Read the code that Inductor generates: find a graph's kernels and library calls, and the line of user code for
-each.
+"""Parse the code that Inductor generates: find a graph's kernels and library calls, and the line of user code from
+which each of them comes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FLOAT64 = re.compile(r"\bfp64\b|\bfloat64\b")
 
 @dataclass(frozen=True)
 class Kernel:
-    """The parts of a kernel that are the same for all its launches."""
+    """The properties of a kernel that are the same in all of its launches."""
 
     source: str
     blocks: tuple[Mapping[str, int], ...]
@@ -33,10 +33,10 @@ class Kernel:
 def launches(
     source: str, stacks: Mapping[int, str], known: Mapping[str, Kernel]
 ) -> tuple[tuple[PlannedKernel, ...], tuple[LibraryCall, ...]]:
-    """Return a graph's kernels and library calls in the order in which they run.
+    """Return a graph's kernels and its library calls, each in the order in which they run.
 
-    ``stacks`` maps a line of the source to the stack of user code for this line and all following lines up to the next
-    entry.
+    ``stacks`` maps line numbers of the source to stacks of user code; each stack applies from its line up to the next
+    line in ``stacks``.
     """
     kernels: list[PlannedKernel] = []
     libraries: list[LibraryCall] = []

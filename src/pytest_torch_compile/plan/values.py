@@ -1,5 +1,5 @@
-"""Judge the results of planned code: the planning process records each call in eager and in planned code, and this
-process compares the records.
+"""Judge the results of planned code: the planning process records each call twice, in eager code and in planned code,
+and the test process compares the two records.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ SEED = 0
 
 @dataclass
 class Values:
-    """The records of each call in eager and in planned code, the operators that could not be computed, and the kernels'
-    faults.
+    """The records of the calls in eager code and in planned code, the operators that could not be computed, and the
+    faults found in kernels.
     """
 
     eager: list[CallRecord] = field(default_factory=list)
@@ -43,14 +43,14 @@ class Values:
 
 
 class Recorder:
-    """A recorder for the calls of one leg, which reads the values of the leg's fake tensors."""
+    """A recorder for one leg's calls. It reads the values of the leg's fake tensors."""
 
     def __init__(self, mode: ValuedMode, target: Any) -> None:
         self.records: list[CallRecord] = []
         self._mode, self._target, self._names = mode, target, argument_names(target)
 
     def before(self, call: Call) -> None:
-        """Begin the record of a call, and clear gradients that earlier calls left."""
+        """Begin the record of a call, and clear the gradients that earlier calls left on its arguments."""
         for tensor in flatten((call.args, dict(call.kwargs))).tensors.values():
             if tensor.is_leaf:
                 tensor.grad = None
@@ -89,9 +89,11 @@ class Recorder:
         record.rng = {"cpu": torch.get_rng_state()}
 
     def cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
-        """Return the gradients from which backward starts in call ``index``; they are the same in every check."""
+        """Return the gradients with which backward starts in call ``index``. They are the same in eager and in planned
+        code.
+        """
         made = [torch.empty_like(tensor) for tensor in outputs]
-        if not all(valued(tensor) for tensor in outputs):  # the missing values have been recorded already
+        if not all(valued(tensor) for tensor in outputs):  # already recorded as not known
             return made
         with outside():
             drawn = legs.cotangents([value_of(tensor).detach() for tensor in outputs], SEED + index)
@@ -111,7 +113,7 @@ class Recorder:
 
     def _value(self, tensor: torch.Tensor) -> torch.Tensor:
         if not valued(tensor):
-            self._mode.unknown.append("a result has no known values")
+            self._mode.unknown.append("the values of a result are not known")
             return torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
         value = value_of(tensor).detach()
         return value.requires_grad_(tensor.requires_grad) if value.is_floating_point() else value
@@ -144,10 +146,10 @@ def _flat(named: Mapping[str, Any]) -> Flat:
 
 
 def require_small_and_real(target: Any, calls: Sequence[Call]) -> None:
-    """Reject values that do not exist or are not on the CPU.
+    """Reject tensors that have no values or are not on the CPU.
 
     Raises:
-        CompileUsageError: If a tensor has no values or is not on the CPU; the message explains what to pass.
+        CompileUsageError: If there is such a tensor; the message explains what to pass.
     """
     require_values(target, calls)
     tensors = [t for module in modules_of(target).values() for t in (*module.parameters(), *module.buffers())]
@@ -155,14 +157,14 @@ def require_small_and_real(target: Any, calls: Sequence[Call]) -> None:
     elsewhere = {tensor.device.type for tensor in tensors} - {"cpu"}
     if elsewhere:
         raise CompileUsageError(
-            f"values=True needs a model and inputs with values on the CPU, but some are on {', '.join(elsewhere)}"
+            f"values=True needs a model and inputs on the CPU, but some of their tensors are on {', '.join(elsewhere)}"
         )
 
 
 @dataclass
 class Judge:
-    """A judge that compares the records of the calls. Reference legs run on the caller's target, and only if a
-    comparison needs them.
+    """A judge that compares the records of the calls. Reference legs run the caller's target, but only if a comparison
+    needs them.
     """
 
     target: Any
@@ -172,10 +174,10 @@ class Judge:
     not_observable: list[str] = field(default_factory=list)
 
     def findings(self, values: Values, locations: Mapping[str, Location | None]) -> list[Finding]:
-        """Return all findings about values; ``locations`` maps each kernel to its line of user code."""
+        """Return all findings about values. ``locations`` maps the name of each kernel to its line of user code."""
         found = [_fault(name, text, locations.get(name)) for name, text in values.faults]
         if values.unknown:
-            message = "values cannot be judged, because a part of the planned code cannot run on the CPU"
+            message = "the values cannot be compared, because some of the code cannot run on the CPU"
             text = "\n".join(dict.fromkeys(values.unknown))
             return [*found, Finding("not-observable", message, evidence=text)]
         with machine_faults_named(), calm(), sandbox() as box:
@@ -189,7 +191,7 @@ class Judge:
 
 
 class _References:
-    """The reference legs that a comparison may need, on the CPU."""
+    """The reference legs, which run on the CPU if a comparison needs them."""
 
     def __init__(self, judge: Judge, values: Values, box: Any) -> None:
         calls = [call if judge.train else call.under(torch.no_grad) for call in judge.calls]
@@ -220,15 +222,15 @@ class _References:
         return self._perturbed_legs.records(index)
 
     def not_judged(self) -> Iterable[str]:
-        """Return a line for each kind of reference run that could not run."""
+        """Return a line for each kind of reference leg that failed."""
         return not_judged_by(self._reference.why_not, self._perturbed_legs.why_not)
 
     def _ran(self) -> legs.Leg:
-        """Return the eager leg, after it has run all calls.
+        """Run all calls in the eager leg, unless they have run, and return the leg.
 
         Raises:
-            CompileUsageError: If this leg draws different random numbers from the eager run in the planning process, so
-                that it cannot be a reference.
+            CompileUsageError: If the leg and the eager run in the planning process draw different random numbers, so
+                that the leg cannot be a reference.
         """
         if self._eager is None:
             leg = legs.Leg(self._work, holds_records=True)
@@ -236,7 +238,7 @@ class _References:
                 with self._box.watching(leg.world.names):
                     here = leg.run(index)
                 if "cpu" in here.rng and not torch.equal(here.rng["cpu"], there.rng["cpu"]):
-                    raise CompileUsageError("random numbers are drawn differently on the CPU")
+                    raise CompileUsageError("this process draws other random numbers than the planning process")
             self._eager = leg
         return self._eager
 

@@ -22,8 +22,7 @@ _NOTHING: acceptance.Entry = {"breaks": {}, "recompiles": {}}
 class AcceptanceSession:
     """The hooks for accepted breaks, registered if the file exists or ``--compile-accept`` is set.
 
-    Only tests that ran and passed change their entries in the file, because it is unknown which entries any other test
-    needs.
+    Only the entries of tests that ran and passed are changed, because it is unknown which entries the other tests need.
     """
 
     def __init__(self, root: Path) -> None:
@@ -34,7 +33,7 @@ class AcceptanceSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Apply the accepted breaks to the test's checks, and record how far a passing test exceeds its budget."""
+        """Apply accepted breaks and recompiles to the test's checks, and record those that a passing test needs."""
         entry = self._entries.get(item.nodeid, _NOTHING)
         # A known failure must not be accepted.
         accepting = settings.current.accept and not known_failure.read(item)
@@ -51,7 +50,7 @@ class AcceptanceSession:
         return result
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """List unneeded entries, or write the changes."""
+        """List entries that are no longer needed or, with ``--compile-accept``, write the changes."""
         if is_child(terminalreporter.config):
             return
         noted: dict[str, acceptance.Entry] = {
@@ -89,7 +88,7 @@ class AcceptanceSession:
 
 
 def _changes(old: acceptance.Entry, new: acceptance.Entry) -> list[str]:
-    """Return the changes to one test's entry."""
+    """Return one line for each change to a test's entry."""
     lines = [
         f"{sign} {name} at {place['location']} ({place['reason']})"
         for sign, breaks, others in (("+", new["breaks"], old["breaks"]), ("-", old["breaks"], new["breaks"]))

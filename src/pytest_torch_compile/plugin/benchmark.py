@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
@@ -20,7 +20,7 @@ from ..baselines import structure
 from ..cache.folder import INDUCTOR, empty_cache, is_kept
 from ..child import Child
 from ..findings import CompileCheckFailed, CompileUsageError, Finding
-from ..speed import fresh_process
+from ..speed import fresh_process, gpus, turns
 from ..speed.deciding import exact, stored_runs, times, wording
 from ..speed.deciding.confirmation import Decision, NoFigures, decide
 from ..speed.deciding.constants import FLOORS
@@ -41,7 +41,7 @@ BENCHMARK_ROUNDS = 50
 
 
 class CompileSpeedWarning(UserWarning):
-    """A warning that a speed test could not be gated."""
+    """Issued if a speed test could not be gated or measured completely."""
 
 
 class CompileBenchmark:
@@ -66,19 +66,19 @@ class CompileBenchmark:
         allow_more: AllowMore | None = None,
         **options: Any,
     ) -> SpeedSample | None:
-        """Time compiled ``target(*args)`` with pytest-benchmark, and compare it with eager.
+        """Time the compiled ``target(*args)`` with pytest-benchmark, and compare the compiled target with eager.
 
         With ``--compile-perf=off``, only pytest-benchmark times the target, and nothing is returned. With
-        ``cold_start=True``, the target is compiled in two fresh processes as well, first with an empty cache and then
-        with a filled cache. ``allow_more`` allows counted quantities to exceed their baseline: ``{"kernels": 10,
-        "memory": 0.05, "guards": None}`` allows ten more kernels, 5% more memory, and any number of guards. All other
-        options are passed to ``measure_compile``.
+        ``cold_start=True``, the target is also compiled in two fresh processes, first with an empty cache and then with
+        the filled cache. ``allow_more`` allows counts to exceed their baseline: ``{"kernels": 10, "memory": 0.05,
+        "guards": None}`` allows ten more kernels, 5% more memory, and any number of guards. All other options are
+        passed to ``measure_compile``.
 
         Raises:
-            CompileCheckFailed: If the target does not compile. Under ``--compile-perf=gate``, the exception is raised
-                as well if a count exceeds its baseline or a slowdown is confirmed.
-            CompileUsageError: If an option is unknown, or a keyword is an option and an argument of the target; pass
-                the target's arguments in ``kwargs``.
+            CompileCheckFailed: If the target does not compile or, under ``--compile-perf=gate``, if a count exceeds its
+                baseline or a slowdown is confirmed.
+            CompileUsageError: If an option is unknown, or if a keyword could be an option or an argument of the target
+                (pass the target's arguments in ``kwargs``).
         """
         from ..legs.keywords import Keywords
         from ..legs.targets import argument_names
@@ -93,10 +93,10 @@ class CompileBenchmark:
         given = options | {name: value for name, (value, default) in own.items() if value != default}
         Keywords(FIXTURE, BENCH_OPTIONS | own.keys(), "kwargs").require_clear(target, args, given)
         chosen = {k: v for k, v in self._defaults.items() if k in BENCH_OPTIONS} | options
-        if chosen.get("compile"):  # these options override the suite's options, but not the options of this call
+        if chosen.get("compile"):  # compile= replaces the suite's options of torch.compile, not this call's
             chosen = {k: v for k, v in chosen.items() if k not in TORCH_COMPILE_OPTIONS or k in options}
         if "dynamic_dims" not in options and (dims := chosen.get("dynamic_dims")):
-            # These options may be set for a whole suite, and not every target has arguments with these names.
+            # dynamic_dims may be set for a whole suite, and not every target has arguments with these names.
             names = argument_names(target)
             chosen["dynamic_dims"] = {key: value for key, value in dims.items() if isinstance(key, int) or key in names}
         require_counted(allow_more)
@@ -107,14 +107,15 @@ class CompileBenchmark:
         stored, problems = self._stored(environment)
         try:
             with device_lock(environment.get("uuid", "cpu")):
-                # Use the same kind of cache as the stored runs: a persistent cache, or an empty cache for each run. A
-                # confirming process receives the kind from its parent.
+                # Use the same kind of cache as the stored runs: a persistent cache, or an empty cache for each run. For
+                # a process that confirms a change, the parent has chosen the cache.
                 told = bool(os.environ.get(fresh_process.CONFIRMS)) or not stored.runs
                 kept = is_kept(settings.current.cache) and (told or times.is_kept(stored.runs))
                 with nullcontext() if kept else empty_cache():
                     bench = _bench(target, args, chosen)
-                    sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)
-                    self._time(bench)
+                    with turns.turn():
+                        sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)
+                        self._time(bench)
                     del bench
                 if cold_start and not os.environ.get(fresh_process.CONFIRMS):
                     sample = self._with_start(sample)
@@ -155,7 +156,7 @@ class CompileBenchmark:
     def _judge(
         self, sample: SpeedSample, stored: StoredTest, problems: Sequence[str], allow_more: AllowMore | None
     ) -> None:
-        """Compare the sample with the stored runs, with as many more samples from fresh processes as needed."""
+        """Compare the sample with the stored runs, and take as many more samples in fresh processes as needed."""
         recording = settings.current.update_baselines and not times.can_decide(stored.runs)
         confirms = recording or os.environ.get(fresh_process.CONFIRMS)
         another = None if confirms else partial(self._further, sample)
@@ -189,13 +190,17 @@ class CompileBenchmark:
         ]
         raise CompileCheckFailed(wording.explain(self._item.nodeid, decision, stored), None, findings)
 
-    def _further(self, first: SpeedSample, at_most: int) -> Sequence[SpeedSample]:
-        """Return samples of this test from fresh processes that compile in the same way as the first process."""
+    def _further(self, first: SpeedSample, at_most: int) -> Generator[SpeedSample, None, None]:
+        """Yield samples of this test from fresh processes with the same kind of compile cache as the first sample."""
         cache = os.environ.get(INDUCTOR) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
-        run = partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache)
+        room = gpus.room(first.memory, own)
+        run = partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache, room=room)
         samples = self._in_fresh_processes(run)
-        return samples if first.start is None else [self._with_start(sample) for sample in samples]
+        if first.start is None:
+            yield from samples
+        else:  # the cold start is measured when no other process compiles
+            yield from map(self._with_start, list(samples))
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
         try:
@@ -207,7 +212,7 @@ class CompileBenchmark:
             return sample
 
     def _in_fresh_processes(self, run: Callable[[Child], Result]) -> Result:
-        """Measure this test again in processes that only report measurements."""
+        """Measure this test again in fresh processes, which report measurements but do not judge them."""
         import torch
 
         if torch.cuda.is_available():
@@ -231,7 +236,7 @@ class CompileBenchmark:
         }
         if samples:
             result["sample"] = samples[0].to_dict()
-        self._benchmark.extra_info[stored_runs.KEY] = dict(result)  # without the entry; baselines contain it
+        self._benchmark.extra_info[stored_runs.KEY] = dict(result)  # without the baseline entry, which is added below
         if samples:
             stats = getattr(self._benchmark, "stats", None)
             timed = stats.as_dict(include_data=False) if stats is not None else {"name": self._item.name}
@@ -261,7 +266,7 @@ def _bench(target: Any, args: Sequence[Any], chosen: Mapping[str, Any]) -> Bench
         if machine_fault(raised, compiling=True):
             raise
         error = raised
-    # The target does not run, so there is nothing to measure. A check explains this better than torch's own error.
+    # The target fails, so there is nothing to measure. A check explains the failure better than torch's error.
     same = {name: value for name, value in chosen.items() if name in KEYWORDS.options}
     check_compile(target, calls=[Call(tuple(args), chosen.get("kwargs") or {})], **{**same, "diagnose": "off"})
     raise error

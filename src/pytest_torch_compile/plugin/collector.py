@@ -1,4 +1,4 @@
-"""Collect the entries of all tests in a run, and write the report at the end. This runs in the pytest-xdist
+"""Collect the entries of all tests in a run, and write the report at the end. With pytest-xdist, this runs in the
 controller.
 """
 
@@ -50,13 +50,13 @@ class Collector:
             entry |= {"checks": sent.checks, "speed": [entries.speed_entry(result) for result in sent.timings]}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """If a file cannot be collected, record this as an error in the run."""
+        """Record a file that cannot be collected as an error."""
         if report.failed:
             entry = self._entry(report.nodeid, report.nodeid.split("::")[0], 0, entries.environment())
             entry |= {"outcome": "error", "message": str(report.longrepr)}
 
     def _entry(self, test: str, file: str, line: int, environment: dict[str, Any]) -> dict[str, Any]:
-        """Return a test's entry in the environment of its most recent run; the entry is created if needed."""
+        """Return a test's entry, which is created if needed, with the environment of the test's latest run."""
         key = entries.environment_key(environment)
         self._environments[key] = environment
         entry = self._tests.setdefault(
@@ -78,7 +78,7 @@ class Collector:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Write the document, and the views that are generated from it."""
+        """Write the report in each output format."""
         # True after -x, an interrupt, or an internal error of pytest.
         early = session.shouldfail or session.shouldstop or int(exitstatus) not in (0, 1, 5)
         try:
@@ -95,7 +95,7 @@ class Collector:
         try:
             return list(document.read(self._folder)["history"])
         except document.DocumentError as error:
-            self._remark = f"a new history was started: {error}"
+            self._remark = f"the history starts again: {error}"
             return []
 
     def _document(self, session: pytest.Session, exitstatus: int, early: bool, history: list[Any]) -> document.Document:
@@ -147,7 +147,7 @@ def _without_class(message: str) -> str:
 
 
 def _commit(root: Path) -> str:
-    """Return the commit of the checkout, or an empty string."""
+    """Return the checked-out commit, or an empty string if it is unknown."""
     if sha := os.environ.get("GITHUB_SHA"):
         return sha
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
@@ -160,7 +160,7 @@ def _commit(root: Path) -> str:
 
 def _selection(config: pytest.Config) -> str:
     """Return the selection of tests, such as ``-k attention tests/test_a.py``; empty for all tests. Each selection has
-    its own history.
+    a separate history.
 
     Paths are relative to the root directory.
     """

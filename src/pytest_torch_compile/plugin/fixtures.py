@@ -1,4 +1,4 @@
-"""The plugin's fixtures, and the options that the fixtures read from a test's markers and from other fixtures."""
+"""The plugin's fixtures, and the options that these fixtures get from a test's markers and from other fixtures."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def compile_options() -> dict[str, Any]:
-    """Options of check_compile for all tests in scope; override this fixture to set them."""
+    """The check_compile options for all tests in scope; override this fixture to set them."""
     return {}
 
 
 @pytest.fixture
 def compile_tolerances() -> Tolerances | None:
-    """The tolerances of compile_check; override this fixture to loosen them. None means the documented rule."""
+    """The tolerances for compile_check; override this fixture to change them. None selects the default tolerances."""
     return None
 
 
@@ -45,8 +45,8 @@ def compile_device() -> torch.device:
 def compile_check(
     request: pytest.FixtureRequest, compile_options: dict[str, Any], compile_tolerances: Tolerances | None
 ) -> Iterator[Callable[..., CompileReport]]:
-    """check_compile with this test's options, which come from the call, then markers, compile_options, and the command
-    line.
+    """check_compile with this test's options: those passed to the call, then those of the markers, of compile_options,
+    and of the command line.
     """
     with calm():
         from ..check.check_compile import KEYWORDS, check_compile
@@ -69,7 +69,7 @@ if find_spec("pytest_benchmark"):
 
     @pytest.fixture
     def compile_benchmark(request: pytest.FixtureRequest, benchmark: Any, compile_options: dict[str, Any]) -> Any:
-        """Time a compiled target with pytest-benchmark, and compare it with eager and its stored baseline."""
+        """Time a compiled target with pytest-benchmark, and compare it with eager and with the stored baseline."""
         from .benchmark import CompileBenchmark
 
         return CompileBenchmark(request, benchmark, _test_options(request, compile_options))
@@ -78,7 +78,7 @@ else:
 
     @pytest.fixture
     def compile_benchmark() -> Any:
-        """Raise an error that mentions the missing package."""
+        """Raise an error with the command that installs the missing package."""
         raise pytest.UsageError("compile_benchmark needs pytest-benchmark: pip install 'pytest-torch-compile[speed]'")
 
 

@@ -41,15 +41,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Before conftest files are imported, start to handle signals from a launcher, if a launcher started this
-    process.
+    """If a launcher started this process, start to handle signals from the launcher before conftest files are
+    imported.
     """
     launched.note_sigterm(early_config)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
-    """In the plugin's child processes, change options that must not be inherited before other plugins use them."""
+    """In child processes and on ranks other than 0, reset options of other plugins before those plugins read them."""
     in_child.begin(config)
     launched.begin(config)
     return (yield)
@@ -62,8 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers",
-        f"{known_failure.MARKER}(reason, kind=None, torch=None): mark a check that is known to fail; the test fails "
-        "if the check passes",
+        f"{known_failure.MARKER}(reason, kind=None, torch=None): mark a test whose check is known to fail; the test "
+        "fails if the check passes",
     )
     in_child.begin_worker(config)
     chosen, root, register = options.read(config), config.rootpath, config.pluginmanager.register
@@ -105,7 +105,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Save the compile cache if its location is a URL. If saving fails, the next run starts with an older cache."""
+    """Save the compile cache if it is at a URL. If saving fails, the next run starts with an older cache."""
     try:
         session.config.stash[_CACHE_LINES] = session.config.stash[_FOLDER].finish()
     except Exception as error:  # an exception would suppress pytest's summary
@@ -122,25 +122,25 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """With ``-n auto``, start one worker for each GPU if there are speed tests."""
+    """With ``-n auto`` and ``--compile-perf``, start one worker for each GPU."""
     return workers.one_for_each_gpu(config)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Restore the worker's environment variables for the tests."""
+    """Restore the worker's environment variable for the tests."""
     workers.say_so_again(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
-    """Make workers that import torch exit at the end of their session."""
+    """Make pytest-xdist workers that import torch exit as soon as the controller exits."""
     if hasattr(parent.config, "workerinput") and usage.names_plugin(module_path):
         end_with_session()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Record every speed test, before any test is deselected."""
+    """Record all collected speed tests before any test is deselected."""
     if not (items and all(map(usage.shows_existing, items))):
         config.stash[_SPEED_TESTS] = [item.nodeid for item in items if usage.is_speed_test(item)]
 
@@ -177,7 +177,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Before a test that uses the plugin or a guard, discard compiled code."""
+    """Before a test that uses the plugin or ``compile_guard``, discard compiled code."""
     payload.begin(item)
     known_failure.require_valid(item)
     if usage.uses_plugin(item):
@@ -196,7 +196,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
     def hear(report: CompileReport) -> None:
         observed, noted = report.to_dict(), payload.of(item)
-        if not usage.shows_existing(item):  # these checks have a separate table
+        if not usage.shows_existing(item):  # checks of --compile-existing have a separate table
             noted.rows.append(terminal.row(item.nodeid, observed))
         noted.checks.append(check_entry(observed, item.config.rootpath))
 
@@ -241,8 +241,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if rows:
         terminalreporter.section("torch.compile checks")
         with unwritten.saying(terminalreporter, "the table of the checks"):
-            # If the terminal cannot encode a character, pytest escapes everything that it writes in that call,
-            # including newlines.
+            # Lines are written separately, because pytest escapes everything that it writes at once, including
+            # newlines, if the terminal cannot encode a character.
             for line in terminal.table(rows, max(120, terminalreporter._tw.fullwidth)).splitlines():
                 terminalreporter.write_line(line)
     if timings:

@@ -1,4 +1,4 @@
-"""Create a child process from the current run, and adapt pytest inside the child process."""
+"""Create a child process that runs tests with the options of this run, and adapt pytest inside the child process."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .usage import is_speed_test
 
 _JOB: pytest.StashKey[child.Job] = pytest.StashKey()
 _OF_CHILD = "torch_compile_child"  # the key of a child's job in a worker's input
-_OF_XDIST = {"numprocesses", "dist"}  # options that a worker does not have
+_OF_XDIST = {"numprocesses", "dist"}  # options that are not passed to a worker
 
 
 def child_for(item: pytest.Item) -> child.Child:
-    """Create a child that runs one test in the same way as this run."""
+    """Create a child that runs one test with the options of this run."""
     config = item.config
-    # Not root / nodeid: the parameters in an id may contain slashes.
+    # The path does not come from the id, because an id may contain slashes in its parameters.
     _, separator, name = item.nodeid.partition("::")
     job = child.Job([f"{item.path}{separator}{name}"], speed_tests=speed_tests(item))
     arguments = [str(argument) for argument in config.invocation_params.args]
@@ -29,9 +29,7 @@ def child_for(item: pytest.Item) -> child.Child:
 
 
 def is_child(config: pytest.Config) -> bool:
-    """Return whether this run is a child of another pytest process. If so, the parent shows and stores the
-    observations.
-    """
+    """Return whether this run is a child of another pytest process, which shows and stores the observations."""
     return _JOB in config.stash
 
 
@@ -43,7 +41,7 @@ def speed_tests(item: pytest.Item) -> int:
 
 
 def begin(config: pytest.Config) -> None:
-    """Set up a child process, before plugins use their options."""
+    """In a child process, apply the job and its options before other plugins read their options."""
     job = child.take_job()
     if job is None:
         return
@@ -58,8 +56,8 @@ def begin(config: pytest.Config) -> None:
 
 
 def begin_worker(config: pytest.Config) -> None:
-    """In a child's pytest-xdist worker, apply the child's job and options, because the worker received only the command
-    line.
+    """In a child's pytest-xdist worker, apply the child's job and options, because pytest-xdist passes only the command
+    line to the worker.
     """
     sent = getattr(config, "workerinput", {}).get(_OF_CHILD)
     if sent is None:
@@ -88,7 +86,7 @@ class _InChild:
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Ignore the stored results of earlier runs."""
+        """Unregister the plugins that select or order tests by the stored results of earlier runs."""
         for name in child.UNREGISTERED:
             if config.pluginmanager.has_plugin(name):
                 config.pluginmanager.unregister(name=name)
@@ -103,8 +101,8 @@ class _InChild:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, Any, Any]:
         """Keep all tests that the parent requested.
 
-        The parent's run selected these tests, and sharding would select different tests in the child. If the job is
-        only to list tests, the list must contain tests that addopts deselects.
+        The parent has already selected these tests, and sharding would select different tests in the child. If the job
+        is only to list tests, the list must also contain tests that addopts deselects.
         """
         collected = list(items)
         result = yield
@@ -133,11 +131,11 @@ class _InChild:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Report that pytest finished. If this message is missing, a test terminated the process."""
+        """Report that pytest finished. If the parent does not receive this, a test terminated the process."""
         self._say({child.OF_RUN: {"finished": True}})
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Send the reason why a file could not be collected."""
+        """Send the parent the reason why a file could not be collected."""
         if report.failed and not self._config.option.collectonly:
             self._say(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
 

@@ -21,7 +21,7 @@ TO_START = 60.0
 def run(item: pytest.Item) -> list[pytest.TestReport]:
     """Run one test in a fresh pytest and return its reports; a child that dies or hangs counts as a failed test."""
     seconds = settings.current.timeout
-    # pytest-timeout interrupts this process instead of the process in which the test hangs.
+    # pytest-timeout interrupts this process, although the test hangs in the child.
     ended = child_for(item).run(seconds=(seconds or SECONDS) + TO_START, too_long=(pytest.fail.Exception,))
     hook = item.config.hook
     sent = [hook.pytest_report_from_serializable(config=item.config, data=data) for data in ended.results]
@@ -29,7 +29,7 @@ def run(item: pytest.Item) -> list[pytest.TestReport]:
     if item.config.getoption("capture", "") == "no":
         encoding = sys.stdout.encoding or "utf-8"
         print(ended.output.encode(encoding, "replace").decode(encoding))
-    # A process that dies in the test has already reported its setup.
+    # A child that dies during a test has already reported the test's setup.
     if not any(report.when == "teardown" for report in reports):
         died = pytest.TestReport(item.nodeid, item.location, {}, "failed", _why(item.nodeid, ended), "call")
         payload.attach(item, died, always=True)
@@ -38,7 +38,7 @@ def run(item: pytest.Item) -> list[pytest.TestReport]:
 
 
 def _why(test: str, ended: Ended) -> str:
-    """Return a message that describes how the process ended, and which code it was running at that time."""
+    """Return a message that describes how the child ended or, if it hung, the code that it was running."""
     if ended.status is None:
         frames = main_frames(ended.stacks)
         place = place_of(frames)

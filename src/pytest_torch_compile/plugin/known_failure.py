@@ -33,10 +33,10 @@ class KnownFailure:
             return False
 
     def explains(self, error: BaseException) -> bool:
-        """Return whether this is the expected failure: a failed check whose findings all have one of the marker's
+        """Return whether ``error`` is the expected failure: a failed check whose findings all have one of the marker's
         kinds.
 
-        If the marker sets no kinds, every finding that is about the checked code matches.
+        If the marker sets no kinds, all findings must be about the checked code.
         """
         if not isinstance(error, CompileCheckFailed):
             return False
@@ -85,7 +85,7 @@ def _arguments(reason: Any = "", kind: Any = None, torch: Any = None) -> tuple[A
 
 
 def apply(report: pytest.TestReport, error: BaseException | None, failures: Sequence[KnownFailure]) -> None:
-    """Report the expected failure as an xfail, and a test that no longer fails as an error."""
+    """Turn an expected failure into an xfail, and a test that no longer fails into a failure."""
     if error is None and report.passed:
         reasons = "; ".join(failure.reason for failure in failures)
         report.outcome = "failed"

@@ -18,15 +18,15 @@ from ..ranks.launched import Others, launch, others
 from . import termination, usage
 from .orphaned import PARENT, end_with_session
 
-# Seconds that a test may take on another rank after it has ended on rank 0.
+# Seconds that a test may continue to run on another rank after it has ended on rank 0.
 TEST_SECONDS = 600.0
-# Seconds that the current test has to fail by itself after a rank is lost.
+# After a rank is lost: seconds within which the current test can fail by itself.
 END_SECONDS = 8.0
 # Seconds that rank 0 may take to write its report.
 REPORT_SECONDS = 60.0
 
 
-# Folders that never contain a project's tests.
+# The names of folders that never contain a project's tests.
 _NOT_SEARCHED = {"build", "dist", "node_modules", "site-packages", "venv"}
 _TAKES_PART: pytest.StashKey[bool] = pytest.StashKey()
 _ASKED: pytest.StashKey[list[int]] = pytest.StashKey()
@@ -35,7 +35,7 @@ _ASKED: pytest.StashKey[list[int]] = pytest.StashKey()
 def takes_part(config: pytest.Config) -> bool:
     """Return whether a launcher started this process as one of several ranks, and the tests use the plugin.
 
-    This function searches the text of the test files, because the answer is needed before other plugins open files to
+    This function searches the source of the test files, because the answer is needed before other plugins open files to
     which several ranks would write.
     """
     if _TAKES_PART not in config.stash:
@@ -61,7 +61,7 @@ def follows(config: pytest.Config) -> bool:
 
 
 def begin(config: pytest.Config) -> None:
-    """Make sure that only rank 0 writes files, before plugins use their options."""
+    """On ranks other than 0, reset the options with which plugins write files, before the plugins read them."""
     if follows(config):
         for name, value in child.NOT_INHERITED.items():
             if hasattr(config.option, name):
@@ -69,8 +69,8 @@ def begin(config: pytest.Config) -> None:
 
 
 def note_sigterm(config: pytest.Config) -> None:
-    """Record a SIGTERM that arrives while conftest files are imported, which may take seconds, because the other ranks
-    cannot be notified yet.
+    """Record a SIGTERM that arrives while conftest files are imported: the import may take seconds, and the other ranks
+    cannot be notified before it ends.
     """
     if launch() is not None and termination.nobody_handles_it():
         asked = config.stash[_ASKED] = list[int]()
@@ -79,7 +79,7 @@ def note_sigterm(config: pytest.Config) -> None:
 
 
 def was_asked_to_end(config: pytest.Config) -> bool:
-    """Return whether a SIGTERM was recorded; later signals are handled normally."""
+    """Return whether a SIGTERM was recorded, and stop recording."""
     asked = config.stash.get(_ASKED, [])
     _stop_noting(config)
     return bool(asked)
@@ -96,7 +96,7 @@ class LaunchedSession:
 
     def __init__(self, config: pytest.Config, asked: bool) -> None:
         self._config = config
-        self._asked = asked  # the SIGTERM arrived before the other ranks were found
+        self._asked = asked  # whether a SIGTERM arrived before the other ranks were found
         self._ends_soon = False
         self._stderr = os.dup(2)  # pytest captures the original descriptor
         termination.end_in_order(config)
@@ -133,7 +133,7 @@ class LaunchedSession:
         signal.signal(signal.SIGTERM, self._at_sigterm)
 
     def _asked_to_end(self, number: int, frame: FrameType | None) -> None:
-        """Give the current test time to report a failure: a launcher terminates all ranks when one rank fails."""
+        """Give the current test time to report a failure, because the launcher terminates all ranks when one fails."""
         self._asked = True
         if self._others is None or self._ends_soon:
             return
@@ -152,7 +152,7 @@ class LaunchedSession:
             self._others.leave("its launcher has exited, so this rank exits too")
 
     def _lost(self, line: str) -> None:
-        """Print the message once for all ranks, and end the session, because otherwise the test would wait forever."""
+        """Print the message on one rank, and end the session, because the test might wait for the lost rank forever."""
         lost = self._others.lost if self._others else {}
         here = launch()
         if self._session is not None and here is not None:
@@ -173,7 +173,7 @@ class LaunchedSession:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Make a test that fails on any rank fail on rank 0."""
+        """If a test fails on any rank, report it as failed on rank 0."""
         report = yield
         if self._others is None or not (report.when == "call" or (report.when == "setup" and not report.passed)):
             return report
@@ -183,7 +183,7 @@ class LaunchedSession:
         if here.rank == 0 and not report.failed:
             ranks = range(here.world_size)
             told = self._others.gather(turn, ranks, TEST_SECONDS)
-            late = f"did not start this test within {TEST_SECONDS:g} s of rank 0"
+            late = f"did not report this test within {TEST_SECONDS:g} s after rank 0"
             texts = {rank: told[rank] if rank in told else self._others.why_gone(rank, late) for rank in ranks}
             failed = [f"rank {rank}: {text}" for rank, text in texts.items() if text]
             if failed:
@@ -192,9 +192,9 @@ class LaunchedSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Wait for all ranks, and exit with rank 0's status after its report.
+        """Wait for all ranks; ranks other than 0 also wait for rank 0's report and exit with rank 0's status.
 
-        A launcher terminates all ranks when one rank fails.
+        Otherwise, the launcher could terminate rank 0 too early: it terminates all ranks when one rank fails.
         """
         if self._others is None:
             return
@@ -206,7 +206,7 @@ class LaunchedSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
-        """Send rank 0's exit status to the other ranks, and wait until the other ranks have received the status.
+        """On rank 0, send the exit status to the other ranks, and wait until they have received it.
 
         The wait is necessary because the store may stop when this process exits.
         """
@@ -219,6 +219,6 @@ class LaunchedSession:
 
 
 def _why(report: pytest.TestReport) -> str:
-    """Return the message of a failure and its location."""
+    """Return a failed test's message, followed by its traceback."""
     crash = getattr(report.longrepr, "reprcrash", None)
     return f"{crash.message}\n\n{report.longreprtext}" if crash else report.longreprtext

@@ -13,14 +13,14 @@ from ..settings import Settings, below_root
 
 PREFIX = "compile_"
 OPTIONS: dict[str, str] = {
-    "backend": "default backend of checks: eager, aot_eager, inductor or another backend",
+    "backend": "default backend for checks: eager, aot_eager, inductor or another backend",
     "device": "device to move targets and inputs to, such as cpu, cuda or cuda:1 (default: do not move them)",
     "cache": "compile cache: fresh (a new one for each test), session (one for each worker), "
     "a persistent folder (relative to the root directory), or an fsspec URL such as "
     "s3://bucket/folder for loading and saving artifacts",
     "report": "folder for report.json, report.html and summary.md, relative to the root directory",
     "diagnose": "diagnosis of failed checks: off, auto (find the stage at fault and verified fixes, in at most twice "
-    "the time of the check and at most 60 s) or full (also find the smallest module that fails, in at "
+    "the check's time and at most 60 s) or full (also find the smallest module that fails, in at "
     "most 10 minutes)",
     "repro": (
         "folder for scripts that reproduce failed checks, one verified script for each check (relative to the root "
@@ -28,25 +28,25 @@ OPTIONS: dict[str, str] = {
     ),
     "perf": "speed tests: off (only pytest-benchmark times them), track (report "
     "verdicts without failing) or gate (fail on regressions)",
-    "baselines": "folder of stored baselines (default: baselines in the root directory)",
+    "baselines": "folder for baselines, relative to the root directory (default: baselines)",
     "timeout": "time limit for each check in seconds, or for the whole test under --compile-isolate (default: none, "
-    "or 30 minutes under --compile-isolate); a check that exceeds it fails and reports the line that hangs",
+    "or 30 minutes under --compile-isolate); a check that exceeds the limit fails and reports the line where it hung",
     "existing": "package whose public functions, methods and modules are checked when ordinary tests call them, or "
     "patterns of names in a package: mypackage, mypackage.layers, mypackage.ops.*",
-    "existing-minutes": "time limit for a run with --compile-existing, in minutes; a run may take up to 3 times "
-    "as long as without the option, even if that is longer (default: 10)",
+    "existing-minutes": "time limit in minutes for a run with --compile-existing (default: 10), or 3 times "
+    "as long as the run would take without this option, whichever is longer",
     "existing-shapes": "maximum number of shapes that --compile-existing checks among calls that differ only in "
     "shape (default: 4)",
-    "write-tests": "folder for the test files to write: one file for each module of the package in "
+    "write-tests": "folder for the test files to write: one file for each module of the package given to "
     "--compile-existing, with one check for each target (relative to the root directory)",
 }
 FLAGS: dict[str, str] = {
     "isolate": "run each test that uses the plugin in a separate process",
-    "update-baselines": "write changed values to the baselines and list them",
+    "update-baselines": "write changed values to the baselines, and list the changes",
     "fast": "use backend aot_eager in checks that do not set a backend, for quick runs during development; this "
     "checks everything except the code that Inductor generates, and cannot be combined with speed baselines",
-    "accept": "write the graph breaks and recompiles of this run to compile-accepted.json, so that later runs fail "
-    "only on new ones, and remove outdated entries",
+    "accept": "write this run's graph breaks and recompiles to compile-accepted.json, so that later runs fail only on "
+    "new graph breaks and recompiles, and remove entries that are no longer needed",
 }
 CHOICES = {"perf": ("off", "track", "gate"), "diagnose": ("off", "auto", "full")}
 
@@ -63,9 +63,10 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read(config: pytest.Config) -> Settings:
-    """Return the settings from the command line, the ini file and the defaults, in this order.
+    """Return the settings. The command line takes precedence over the ini file, and the ini file over the defaults.
 
-    Raises: pytest.UsageError: If an ini option is misspelt, a value is invalid, or two options cannot be combined.
+    Raises:
+        pytest.UsageError: If an ini option is misspelt, a value is invalid, or two options cannot be combined.
     """
     _refuse_typos(config)
     chosen: dict[str, Any] = {}
@@ -96,8 +97,8 @@ def read(config: pytest.Config) -> Settings:
     # Times measured with aot_eager must never be mistaken for times of compiled code.
     if settings.fast and (settings.perf != "off" or settings.update_baselines):
         raise pytest.UsageError(
-            "--compile-fast does not generate code that can be timed: remove --compile-fast or the option for speed "
-            "baselines"
+            "--compile-fast does not generate code that can be timed: remove --compile-fast, or --compile-perf and "
+            "--compile-update-baselines"
         )
     if settings.fast and config.getoption("--compile-backend") == "inductor":
         raise pytest.UsageError("--compile-fast cannot be combined with --compile-backend=inductor: remove one of them")
@@ -138,8 +139,7 @@ def _key(name: str) -> str:
 def _refuse_typos(config: pytest.Config) -> None:
     known = {_key(name) for name in (*OPTIONS, *FLAGS)}
     with warnings.catch_warnings():
-        # This way to read the ini file is deprecated since pytest 9.1, but no other way supports all formats of that
-        # file.
+        # This attribute has been deprecated since pytest 9.1, but nothing else supports all formats of the ini file.
         warnings.simplefilter("ignore")
         keys = list(getattr(config, "inicfg", ()))
     for key in keys:

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from functools import cache
 
-SECONDS = 1.0  # seconds between two checks of whether the parent runs
-PARENT = os.getppid()  # read as early as possible, because it cannot be detected that a parent exited before this line
+SECONDS = 1.0  # between two checks of whether the parent is still running
+PARENT = os.getppid()  # read as early as possible, because the exit of a parent before this line is not detected
 
 
 @cache

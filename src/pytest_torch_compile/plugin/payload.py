@@ -1,4 +1,4 @@
-"""The observations of one test, in a record that is filled while the test runs and is sent with its report."""
+"""The observations of one test, in a record that is filled while the test runs and sent with the test's report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Payload:
 
 
 def begin(item: pytest.Item) -> None:
-    """Discard the record of an earlier run of the same test, because other plugins may rerun a test."""
+    """Discard the record of an earlier run of the same test, which exists if another plugin reruns the test."""
     if _KEY in item.stash:
         del item.stash[_KEY]
 
@@ -45,8 +45,8 @@ def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool, usage_
     """Attach the record to the report of a phase, unless it is empty; if ``always`` is true, attach an empty record as
     well.
 
-    Observations are attached only to the call phase; otherwise, the same observations would be counted again in the
-    teardown phase. A usage error is attached to the phase that raised it.
+    Observations are attached only to the report of the call phase; otherwise, the report of the teardown phase would
+    count them again. A usage error is attached to the report of the phase that raised it.
     """
     noted = item.stash.get(_KEY, None)  # the record is missing if the test does not use the plugin
     if always or noted or usage_error:
@@ -59,13 +59,13 @@ def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool, usage_
 
 
 def read(report: pytest.TestReport | pytest.CollectReport) -> Payload | None:
-    """Return the record that came with a report."""
+    """Return the record attached to a report, or None."""
     sent = getattr(report, _ATTRIBUTE, None)
     return Payload(**sent) if sent is not None else None
 
 
 def received(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[pytest.TestReport, Payload]]:
-    """Yield all reports of the run that contain a record. In a child or worker, there are none, because the parent
+    """Yield all reports of the run to which a record is attached. A child or worker yields none, because its parent
     process shows and stores the records.
     """
     config = terminalreporter.config

@@ -33,8 +33,8 @@ class StructureSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Record the exact counts of a test that passed, and under ``gate`` compare them with the baseline."""
-        if shows_existing(item):  # these checks have a separate baseline
+        """Record the exact counts of a test that passed and, under ``gate``, compare them with the baseline."""
+        if shows_existing(item):  # checks of --compile-existing have a separate baseline
             return (yield)
         reports: list[CompileReport] = []
         with listening(reports.append):
@@ -65,7 +65,7 @@ class StructureSession:
             raise CompileCheckFailed("\n".join([*lines, f"The baseline is {stored.path}", hint]), None, findings)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """List the changes, and write them if requested."""
+        """List the changes to the counts, and write them if requested."""
         by_environment: dict[str, dict[str, structure.Entry]] = {}
         for report, sent in payload.received(terminalreporter):
             if report.passed and sent.structure:
@@ -81,14 +81,18 @@ class StructureSession:
                 terminalreporter.write_line(terminal(f"torch.compile structure: {line}"))
 
     def _lines(self, environment: str, entries: Mapping[str, structure.Entry]) -> list[str]:
-        """List the changes, and write them if requested. Raises BaselineError if they cannot be written."""
+        """List the changes, and write them if requested.
+
+        Raises:
+            BaselineError: If the changes cannot be written.
+        """
         stored = baselines.load(self._folder, environment, "structure")
         lines = structure.table(stored.entries, entries)
         if not settings.current.update_baselines:
             return [*lines, *([stored.problem] if stored.problem else [])]
 
         def merge(old: Mapping[str, structure.Entry]) -> Mapping[str, structure.Entry | None]:
-            # A run without --compile-perf has no timings: keep the stored timings.
+            # A run without --compile-perf has no counts from timings, so the stored counts are kept.
             return {test: {**_counts(old.get(test)), **entry} for test, entry in entries.items()}
 
         done = baselines.update(self._folder, environment, merge, "structure")

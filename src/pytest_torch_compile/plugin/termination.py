@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-# `timeout` and some runners signal the process and then its whole group; the two signals count as one request.
+# `timeout` and some CI runners send a signal to the process and then to its group; both signals count as one request.
 ONE_REQUEST_SECONDS = 0.5
 MESSAGE = "the process was terminated (SIGTERM)"
 
 
 def end_in_order(config: pytest.Config) -> None:
-    """Handle the signal until the session ends, unless another handler is installed. A second signal terminates the
+    """Handle SIGTERM until the session ends, unless another handler is installed. A second SIGTERM terminates the
     process at once.
     """
     if not nobody_handles_it():
@@ -31,7 +31,7 @@ def end_in_order(config: pytest.Config) -> None:
         nonlocal asked
         if asked and time.monotonic() - asked < ONE_REQUEST_SECONDS:
             return
-        if asked or os.getpid() != owner:  # second signal, or a process that a test forked
+        if asked or os.getpid() != owner:  # a second signal, or a process that a test forked
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         asked = time.monotonic()
@@ -47,7 +47,7 @@ def end_in_order(config: pytest.Config) -> None:
 
 
 def nobody_handles_it() -> bool:
-    """Return whether this thread may handle SIGTERM and no other handler is installed."""
+    """Return whether this thread can handle SIGTERM, and no handler is installed."""
     main = threading.current_thread() is threading.main_thread()
     return main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 

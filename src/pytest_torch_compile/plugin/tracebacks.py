@@ -1,4 +1,4 @@
-"""Shorten pytest's tracebacks of failed checks to the lines of user code."""
+"""Shorten the tracebacks that pytest shows for failed checks to the lines of user code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Report a file that could not be written, with a red line in the summary and a nonzero exit status.
+"""Report that a file could not be written: with a red line in the summary and a nonzero exit status.
 
 No test is marked as failed, and the rest of the summary is still shown.
 """
@@ -15,7 +15,7 @@ from ..report.safe_text import terminal
 
 
 def say(reporter: pytest.TerminalReporter, line: str) -> None:
-    """Show the line, and set the exit status of an otherwise successful run to 1."""
+    """Show a line in red, and set the exit status of an otherwise successful run to 1."""
     reporter.write_line(terminal(line), red=True)
     if reporter._session is not None:
         fail(reporter._session)
@@ -29,7 +29,7 @@ def fail(session: pytest.Session) -> None:
 
 @contextmanager
 def saying(reporter: pytest.TerminalReporter, what: str) -> Iterator[None]:
-    """Report any error inside the ``with`` block as a line of the summary, and continue with the summary."""
+    """If the ``with`` block raises an error, report it as a line of the summary, and continue with the summary."""
     try:
         yield
     except Exception as error:
@@ -37,7 +37,7 @@ def saying(reporter: pytest.TerminalReporter, what: str) -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """Return an error as one line: the message of a system error, or the type and message of any other error."""
+    """Describe an error in one line: the message of a system error, or the type and message of any other error."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     kind = "" if isinstance(error, BaselineError) else f"{type(error).__name__}: "

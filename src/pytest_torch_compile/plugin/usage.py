@@ -1,4 +1,4 @@
-"""Find tests that use the plugin, set up the state before they run, and clean it up afterwards."""
+"""Find tests that use the plugin, and reset the compiler's state before and after these tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPEED_FIXTURE = "compile_benchmark"
 FIXTURES = {SPEED_FIXTURE, "compile_check", "compile_options", "compile_tolerances", "compile_device"}
 COMPILED_BEFORE: pytest.StashKey[list[CodeType]] = pytest.StashKey()
 _GUARDED: pytest.StashKey[bool] = pytest.StashKey()
-# Names that occur in a file that uses the plugin.
+# A file that uses the plugin contains at least one of these names.
 _NAMES = re.compile(r"pytest_torch_compile|compile_check|compile_benchmark|mark\.torch_compile")
 
 
@@ -58,7 +58,7 @@ def is_speed_test(item: pytest.Item) -> bool:
 
 
 def starts_fresh(item: pytest.Item) -> bool:
-    """Return whether a test uses the plugin, or its module imported ``compile_guard`` or its package."""
+    """Return whether a test uses the plugin, or the test's module imports ``compile_guard`` or this package."""
     guard = sys.modules.get(f"{PACKAGE}.check.compile_guard")
     known = [one for one in (sys.modules[PACKAGE], guard, getattr(guard, "compile_guard", None)) if one is not None]
     values = vars(getattr(item, "module", None) or object).values()
@@ -66,8 +66,8 @@ def starts_fresh(item: pytest.Item) -> bool:
 
 
 def first_guard(item: pytest.Item) -> None:
-    """Discard code that earlier tests compiled, because the first guard of a test would reuse it without observing
-    it.
+    """At a test's first ``compile_guard``, discard code that earlier tests compiled, because reused code is not
+    observed.
     """
     if _GUARDED in item.stash:
         return
@@ -82,7 +82,7 @@ def first_guard(item: pytest.Item) -> None:
 
 
 def enter(item: pytest.Item) -> None:
-    """Before a test, record the torch settings, and discard compiled code if the test compiles code."""
+    """Before a test, record the torch settings, and discard compiled code if the test uses the plugin."""
     note_before_tests()
     if starts_fresh(item):
         reset()
@@ -90,8 +90,8 @@ def enter(item: pytest.Item) -> None:
 
 
 def leave(item: pytest.Item) -> None:
-    """After a test that compiled code, discard the compiled code, and record the torch settings that the test left
-    changed.
+    """After a test, record the torch settings that the test left changed, and discard compiled code if the test used
+    the plugin.
     """
     if "torch" in sys.modules and (starts_fresh(item) or _GUARDED in item.stash):
         reset()

@@ -1,4 +1,4 @@
-"""Assign a separate GPU to each pytest-xdist worker, and enable pytest-benchmark in it."""
+"""Assign a GPU to each pytest-xdist worker, and enable pytest-benchmark in the workers."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def measure_alone(config: pytest.Config) -> None:
 
 
 def say_so_again(config: pytest.Config) -> None:
-    """Restore the environment variables, because the user's tests may read them."""
+    """Restore the environment variable, because the user's tests may read it."""
     if _NAME in config.stash:
         os.environ[VARIABLE] = config.stash[_NAME]

@@ -35,7 +35,7 @@ def require_known(same: Collection[str]) -> None:
     """
     if isinstance(same, str) or not set(same) <= SAME.keys():
         raise CompileUsageError(
-            f"same={same!r}: must be a list of {', '.join(map(repr, SAME))}; use () to compare nothing"
+            f"same={same!r}: must be a list of these names: {', '.join(map(repr, SAME))}; use () to compare nothing"
         )
 
 
@@ -53,7 +53,9 @@ class RankSeen:
         return [fact for fact in self.checks[check].facts if fact.kind == kind]
 
     def whole_calls(self, check: str) -> float:
-        """Return the highest number of a compiled call that was observed completely; infinity if the check ended."""
+        """Return the number of the last call to a compiled function that was observed completely; infinity if the check
+        has ended.
+        """
         seen = self.checks[check]
         return math.inf if seen.ended else seen.calls - self.stopped
 
@@ -71,21 +73,21 @@ def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Fi
 
 
 def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
-    """Return a finding for ranks that returned while other ranks waited, in the same check or after it, until they were
-    terminated.
+    """Return a finding for the ``returned`` ranks if they ran a check together with ``running`` ranks, which were still
+    waiting, in this check or after it, when they were terminated.
     """
     checks = ranks[returned[0]].checks if returned else ()
     shared = [check for check in checks if any(check in ranks[rank].checks for rank in running)]
     if not shared:
         return []
     name = shared[-1].rpartition(" ")[0]
-    message = f"returned while {numbered('rank', running)} was still running, after {name}"
+    message = f"returned after {name}, but {numbered('rank', running)} did not return"
     return [Finding("rank-divergence", message, hint=advice.RANKS_DIFFER, ranks=tuple(returned), subject=name)]
 
 
 def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[int]]:
-    """Return groups of ranks that agree. The largest group comes first; if groups have the same size, the group with
-    fewer observations comes first.
+    """Return the groups of ranks whose observations agree. The largest group comes first; among groups of equal size,
+    the group with fewer observations comes first.
     """
     whole = min(seen.whole_calls(check) for seen in ranks.values())
     facts = {rank: seen.facts(check, kind) for rank, seen in ranks.items()}
@@ -117,7 +119,7 @@ def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list
     mine, theirs = (ranks[group[0]].facts(check, kind) for group in (others[0], usual))
     first = next(iter([*_without(mine, theirs), *_without(theirs, mine)]), None)
     if kind == "collective" or len(mine) == len(theirs):
-        message = f"{kind}s in {name} differ from {numbered('rank', usual)}"
+        message = f"{kind}s in {name} differ from those on {numbered('rank', usual)}"
     else:
         message = f"{count(len(mine), kind)} in {name}, but {len(theirs)} on {numbered('rank', usual)}"
     lines = [line for kind, groups in sides.items() for line in _side_by_side(ranks, check, kind, groups)]
@@ -134,13 +136,13 @@ def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list
 
 
 def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: Sequence[list[int]]) -> list[str]:
-    """Return the lines for each group of ranks that agree, with the observations that some groups do not have."""
+    """Return lines for each group of ranks that agree, listing the observations that not all groups have."""
     facts = [ranks[group[0]].facts(check, kind) for group in groups]
     lines = []
     for group, found in zip(groups, facts, strict=True):
         in_all = [fact for fact in found if all(fact.key in {other.key for other in others} for others in facts)]
         own = found if kind == "collective" else _without(found, in_all)
-        equal = f" and {count(len(in_all), kind)} that all ranks have" if in_all and own is not found else ""
+        equal = f" besides {count(len(in_all), kind)} that all ranks have" if in_all and own is not found else ""
         lines.append(f"{kind}s of {numbered('rank', group)}: {len(own) or 'none'}{equal}")
         lines += [f"  {cut(fact.text, _WIDTH)}" for fact in own[:_LINES]]
         lines += [f"  and {len(own) - _LINES} more"] if len(own) > _LINES else []
@@ -148,7 +150,7 @@ def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: 
 
 
 def _without(facts: Sequence[Fact], others: Sequence[Fact]) -> list[Fact]:
-    """Return the observations whose keys are missing in other groups, or are less frequent there."""
+    """Return the observations whose keys are missing from ``others`` or occur less often there."""
     left = Counter(fact.key for fact in others)
     result = []
     for fact in facts:

@@ -18,7 +18,7 @@ from .worker import Outcome, Raised
 
 
 def named(ranks: Iterable[int]) -> str:
-    """Name ranks in text: ``rank 1``, ``ranks 0, 1``."""
+    """Format a list of ranks: ``rank 1``, ``ranks 0, 1``."""
     numbers = sorted(ranks)
     return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
@@ -30,7 +30,7 @@ def merged(outcomes: Iterable[Outcome]) -> list[Finding]:
     groups: dict[object, list[tuple[int, Finding]]] = {}
     for outcome in sorted(outcomes, key=lambda outcome: outcome.ended):
         if raised := outcome.raised:
-            # The same error may contain different numbers and devices on each rank.
+            # The text of the same error may contain a different number or device on each rank.
             text = raised.text if raised.location is None else ""
             groups.setdefault((raised.type, raised.location, text), []).append((outcome.rank, _raised(raised)))
         for finding in outcome.findings:
@@ -53,11 +53,11 @@ def _raised(error: Raised) -> Finding:
 
 @dataclass
 class RankEnd:
-    """How one rank's call ended. If there is no ``outcome``, the rank died (``exit_code``), was terminated at
-    ``place``, or is ``lost``.
+    """How a call ended on one rank. If there is no ``outcome``, the rank died (``exit_code``), was terminated at
+    ``place``, or is lost.
 
-    ``lost`` is the reason why there is no answer from the rank's process. ``checks`` contains the observations of its
-    checks. ``compiling`` is true if it was terminated while compiling.
+    ``lost`` is the reason why a lost rank's process does not answer. ``checks`` contains the observations of the rank's
+    checks. ``compiling`` is true if the rank was terminated while it was compiling.
     """
 
     rank: int
@@ -90,8 +90,8 @@ class RankEnd:
 
 
 def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) -> list[Finding]:
-    """Return findings about differences between ranks, followed by findings about ranks that died; if no rank died,
-    about ranks that raised an exception; and if no rank raised one, about ranks that hung.
+    """Return findings about differences between ranks, followed by findings about ranks that died; or, if no rank died,
+    about ranks that failed; or, if no rank failed, about ranks that hung.
     """
     outcomes = [end.outcome for end in ends if end.outcome is not None]
     running = [end for end in ends if end.was_ended]
@@ -120,7 +120,7 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
 
 
 def _died(ends: Sequence[RankEnd], others: Iterable[Outcome]) -> list[Finding]:
-    """Return a finding for each way in which ranks ended, with the effect on the other ranks as evidence."""
+    """Return a finding for each way in which ranks died, with the failures of the other ranks as evidence."""
     after = [f"then {headline(finding)}" for outcome in others for finding in merged([outcome])[:1]]
     findings = []
     for how in dict.fromkeys(end.how_it_died for end in ends if end.how_it_died):
@@ -137,7 +137,7 @@ def _at(place: Location | None) -> str:
 
 
 def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterable[Outcome]) -> CompileCheckFailed:
-    """Return the combined failure of all ranks, with the report of the first rank whose check failed."""
+    """Return one failure for all ranks, with the report of the first rank whose check failed."""
     checks = [(outcome.rank, outcome.report) for outcome in outcomes if outcome.report and outcome.findings]
     if checks:
         first = checks[0][1]
@@ -145,7 +145,7 @@ def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterab
         report = replace(first, target=target, findings=findings, rerun=rerun_command())
         report.text = failure_text(report)
         return CompileCheckFailed(report.text, report, findings)
-    head = f"{name} failed on {count(world_size, 'rank')}: {count(len(findings), 'finding')}"
+    head = f"{name} failed when run on {count(world_size, 'rank')}: {count(len(findings), 'finding')}"
     blocks = [head, *(finding_text(number, finding) for number, finding in enumerate(findings, 1))]
     if rerun := rerun_command():
         blocks.append(f"Run again: {rerun}")

@@ -1,4 +1,4 @@
-"""``run_ranks``: run a function in several processes of one process group, and combine their failures."""
+"""``run_ranks``: run a function in several processes of one process group, and combine the failures of all ranks."""
 
 from __future__ import annotations
 
@@ -52,11 +52,12 @@ def run_ranks(
 ) -> list[Any]:
     """Run ``function(*args)`` in ``world_size`` fresh processes, which are the ranks of one process group.
 
-    Each rank joins the default process group before the function starts and leaves it afterwards; under NCCL, rank n
-    uses CUDA device n. ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT`` are set; Fabric,
-    Accelerate and other libraries use these variables to detect a launched process. The plugin's options apply in the
-    ranks as well. The ranks' output is printed in this process with the rank number, and checks and guards in the ranks
-    are part of this test's report. However the call ends, no process remains afterwards.
+    Each rank joins the default process group before the function starts, and leaves the group after the function ends;
+    under NCCL, rank n uses CUDA device n. ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``
+    are set; Fabric, Accelerate and other libraries use these variables to detect that a process was started by a
+    launcher. The plugin's options apply in the ranks as well. The ranks' output is printed in this process with the
+    rank number, and checks and ``compile_guard`` regions in the ranks are part of this test's report. No rank's process
+    remains, however the call ends.
 
     Args:
         function: a top-level function of a module, test module or script. A nested function or a lambda needs
@@ -67,16 +68,17 @@ def run_ranks(
         timeout: the time limit in seconds, after which all ranks are terminated.
         same: the quantities that must be the same on all ranks that run a check: ``"graph_breaks"``, ``"recompiles"``,
             ``"fallbacks"``, ``"collectives"`` (order, group and size), ``"graphs"`` (their ops) and ``"end"`` (no rank
-            returns while other ranks wait). A difference is a ``rank-divergence``. Use ``()`` if the ranks differ on
-            purpose.
+            returns while other ranks wait). A difference is reported as a ``rank-divergence`` finding. Use ``()`` if
+            the ranks differ on purpose.
 
     Returns:
         The results in the order of the ranks; tensors are on the CPU.
 
     Raises:
         CompileCheckFailed: If ranks failed a check, raised an exception, died or did not finish in time. There is one
-            failure for all ranks, and each finding is reported once with the affected ranks.
-        CompileUsageError: If a function or argument cannot be sent, or there are fewer devices than ranks.
+            failure for all ranks, in which each finding is listed once, with the affected ranks.
+        CompileUsageError: If the function or an argument cannot be sent to the ranks, or, under NCCL, there are fewer
+            CUDA devices than ranks.
     """
     __tracebackhide__ = True
     with RankGroup(world_size, backend=backend, timeout=timeout, same=same) as group:
@@ -106,8 +108,8 @@ class _Rank:
 
 
 class RankGroup:
-    """Ranks that are kept for several calls to ``run``, for example in a module fixture, because starting them takes
-    seconds.
+    """Ranks that are kept for several calls to ``run``, for example in a module-scoped fixture, because starting ranks
+    takes seconds.
 
     The ranks are started when ``run`` is called for the first time. Compiled code is discarded between calls; other
     state of the processes is kept. After a failure, the ranks join a new process group; if a rank died or hung, all
@@ -115,7 +117,7 @@ class RankGroup:
 
     Args:
         world_size, backend, timeout, same: as in ``run_ranks``; ``timeout`` applies to each call.
-        environment: additional environment variables of the ranks.
+        environment: additional environment variables for the ranks.
     """
 
     def __init__(
@@ -157,7 +159,7 @@ class RankGroup:
         same: Collection[str] | None = None,
         **kwargs: Any,
     ) -> list[Any]:
-        """Run ``function(*args, **kwargs)`` on each rank; returns and raises like ``run_ranks``.
+        """Run ``function(*args, **kwargs)`` on each rank, with the results and exceptions of ``run_ranks``.
 
         ``timeout`` and ``same`` override the group's values for this call.
         """
@@ -190,7 +192,7 @@ class RankGroup:
         return [unpack_value(outcome.value) for outcome in outcomes if outcome.value is not None]
 
     def close(self) -> None:
-        """Stop the ranks after they have left their process group, and remove their files."""
+        """Let the ranks leave their process group and exit, and remove their files."""
         for rank in self._ranks:
             with contextlib.suppress(OSError):  # the rank has already exited
                 rank.connection.send(None)
@@ -205,7 +207,9 @@ class RankGroup:
             self._kill()
 
     def _with_others(self, launched: Others, payload: bytes, name: str, limit: float) -> list[RankEnd]:
-        """Run one rank in each process that a launcher started, and receive the outcomes of the other ranks."""
+        """Under a launcher, run one rank here, and receive the outcomes of the ranks that run in the launcher's other
+        processes.
+        """
         here, ranks = launched.here, range(self.world_size)
         if here.world_size < self.world_size:
             raise CompileUsageError(
@@ -239,8 +243,8 @@ class RankGroup:
         last = self.world_size - 1 if one is None else local_rank()
         if "nccl" in self.backend and (devices := torch.cuda.device_count()) <= last:
             raise CompileUsageError(
-                f"backend 'nccl' needs one CUDA device for each of {last + 1} ranks, but this "
-                f"machine has {devices}; use backend='gloo', or fewer ranks"
+                f"backend 'nccl' needs one CUDA device per rank: {last + 1} on this machine, which "
+                f"has {devices}; use backend='gloo', or fewer ranks"
             )
         atexit.register(self._kill)  # otherwise multiprocessing would wait for the ranks at exit
         self._folder = TemporaryFolder("torch-compile-ranks-")
@@ -251,7 +255,8 @@ class RankGroup:
         before, variables = os.environ.copy(), self._variables(folder)
         main_module = sys.modules["__main__"]
         if not self._needs_main:
-            # Spawning imports the main script in each process; a script without a guard would start the tests again.
+            # Spawning imports the main script in each process; a script that does not check ``__name__`` would start
+            # the tests again.
             sys.modules["__main__"] = ModuleType("__main__")
         try:
             for number in numbers:
@@ -290,8 +295,8 @@ class RankGroup:
         return {**missing, **world, **master, TOKEN: str(folder), **self._environment}
 
     def _ask(self, folder: Path, payload: bytes, store: str, limit: float, failed: Callable[[], bool]) -> None:
-        """Run the call on all ranks until the time limit is reached, or until shortly after the first rank has
-        failed.
+        """Run the call on all ranks, and wait until all have finished, the time limit is reached, or ``GRACE_SECONDS``
+        have passed since the first failure.
         """
         deadline = time.monotonic() + limit
         self._jobs += 1

@@ -24,7 +24,7 @@ from ..findings import CompileUsageError
 TOKEN = "PYTEST_TORCH_COMPILE_RANKS"
 BEAT_SECONDS = 1.0
 LOST_SECONDS = 15.0
-# The maximum time between the start of two ranks, whose machines may import torch at different speeds.
+# The maximum time between the starts of two ranks, whose machines may import torch at different speeds.
 START_SECONDS = 120.0
 _PREFIX = "pytest-torch-compile"
 _NO_STORE = "the store that the ranks share is no longer available, so the launcher or rank 0 has exited"
@@ -32,7 +32,7 @@ _NO_STORE = "the store that the ranks share is no longer available, so the launc
 
 @dataclass(frozen=True)
 class Launch:
-    """One of the processes that a launcher started. ``agent`` is true if torchrun's agent hosts the store."""
+    """How a launcher started one of its processes. ``agent`` is true if torchrun's agent hosts the store."""
 
     rank: int
     world_size: int
@@ -43,7 +43,9 @@ class Launch:
 
 @cache
 def launch() -> Launch | None:
-    """Return the launch of this process, or None if there is no launcher, or if the plugin started this rank."""
+    """Return how a launcher started this process; None if no launcher did, or if this process is a rank that the plugin
+    started.
+    """
     has = os.environ
     if TOKEN in has:
         return None
@@ -54,7 +56,7 @@ def launch() -> Launch | None:
         "SLURM_PROCID",
         "SLURM_STEP_NUM_TASKS",
         "SLURM_STEP_NODELIST",
-    } <= has.keys():  # this variable is not set in the batch script itself
+    } <= has.keys():  # SLURM_STEP_NODELIST is not set in the batch script itself
         rank, world_size = int(has["SLURM_PROCID"]), int(has["SLURM_STEP_NUM_TASKS"])
         # The first host of `node[03-07,12]`.
         first = re.sub(r"\[(\w+)[^\]]*\]", r"\1", has["SLURM_STEP_NODELIST"]).split(",")[0]
@@ -71,9 +73,7 @@ def local_rank() -> int:
 
 
 class Others:
-    """The other ranks, with their messages and whether they are still alive. No method waits for a rank that has
-    stopped.
-    """
+    """The other ranks: their messages, and whether they are alive. No method waits for a rank that has stopped."""
 
     def __init__(self, here: Launch, tell: Callable[[str], None]) -> None:
         self.here = here
@@ -81,7 +81,7 @@ class Others:
         self._tell = tell
         self._store = _connect(here, first=True)
         self._ending, self._stopped = threading.Event(), threading.Event()
-        # The most recent heartbeat of each rank and the heartbeat's time; empty at first.
+        # Each rank's most recent heartbeat (empty at first), and the time at which it arrived.
         self._beats = dict.fromkeys(self._all(), (b"", time.monotonic()))
         self._watch = threading.Thread(target=self._keep_in_touch, daemon=True, name="rank watch")
         self._watch.start()
@@ -110,7 +110,7 @@ class Others:
         """Return the messages that ranks stored under ``key``, by rank. Ranks that are lost or do not answer in time
         are omitted.
 
-        If ``after_tests`` is set, ranks that have finished their tests are included.
+        If ``after_tests`` is set, also wait for ranks that have finished their tests.
         """
         values: dict[int, Any] = {}
         deadline = time.monotonic() + seconds
@@ -139,7 +139,7 @@ class Others:
         self.say(f"left/{self.here.rank}", why)
 
     def finish(self, seconds: float = 60.0) -> None:
-        """Wait for the other ranks after this rank's final test, because the store may stop when this process exits."""
+        """After this rank's last test, wait for the other ranks, because the store may stop when this process exits."""
         self._ending.set()
         self.say(f"finished/{self.here.rank}")
         deadline = time.monotonic() + seconds
@@ -162,7 +162,7 @@ class Others:
             self.lose_all(_NO_STORE)
 
     def lose_all(self, why: str) -> None:
-        """Stop waiting for other ranks."""
+        """Mark all other ranks as lost, so that nothing waits for them."""
         self._lose(self._all(), why)
 
     def _all(self) -> list[int]:
@@ -172,7 +172,7 @@ class Others:
         new = [rank for rank in ranks if rank not in self.lost]
         self.lost |= dict.fromkeys(new, why)
         if new and not self._ending.is_set():
-            self._tell(f"rank {', '.join(map(str, new))}: {why}")
+            self._tell(f"{'rank' if len(new) == 1 else 'ranks'} {', '.join(map(str, new))}: {why}")
 
     def _keep_in_touch(self) -> None:
         """In a separate thread, send this rank's heartbeats and check the heartbeats of the other ranks."""
@@ -220,7 +220,7 @@ def _connect(here: Launch, *, first: bool = False) -> Any:
         is_master=first and here.rank == 0 and not here.agent,
         timeout=timedelta(seconds=START_SECONDS),
         wait_for_workers=False,
-        multi_tenant=True,  # tests that join an `env://` group open it again
+        multi_tenant=True,  # tests that join an `env://` group open the store again
     )
     # torchrun restarts all ranks after a failure, with their old messages still in the store.
     return distributed.PrefixStore(f"{_PREFIX} {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
@@ -230,8 +230,8 @@ _others: Others | None = None
 
 
 def others(tell: Callable[[str], None] = lambda line: None) -> Others | None:
-    """Return the other ranks that a launcher started, or None if there is no launcher. ``tell`` is called for lost
-    ranks.
+    """Return the other ranks that a launcher started, or None if there is no launcher. ``tell`` is called with a
+    message when ranks are lost.
     """
     global _others
     if _others is None and (here := launch()) is not None:

@@ -10,15 +10,17 @@ from torch import distributed
 
 
 def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Callable[[Any], Callable[..., Any]]:
-    """Create a ``compile=`` function for ``check_compile`` on ranks, which splits the batch and gathers the outputs.
+    """Return a function for the ``compile`` argument of ``check_compile`` that splits the batch over the ranks and
+    gathers their outputs.
 
     Eager runs the whole batch in one process. Data-parallel training averages the gradients of the parts, so on every
     rank, the outputs, the gradients and the parameters after optimizer steps must match the results of this eager run.
 
     Args:
-        compile: creates the parallel, compiled target: ``lambda m: DistributedDataParallel(torch.compile(m))``.
+        compile: a function that creates the parallel, compiled target: ``lambda m:
+            DistributedDataParallel(torch.compile(m))``.
         dim: the batch dimension of all tensor arguments and output tensors. Its size must be a multiple of the number
-            of ranks. Tensors with fewer dimensions are the same on every rank.
+            of ranks. A tensor without this dimension is not split: every rank receives all of it.
     """
 
     def on_its_part(target: Any) -> Callable[..., Any]:
@@ -48,8 +50,8 @@ def part_of(batch: torch.Tensor, dim: int = 0) -> torch.Tensor:
 
 
 class _Gathered(torch.autograd.Function):
-    """An autograd function that concatenates the parts of all ranks. Backward returns this rank's part, scaled so that
-    the parts average correctly.
+    """An autograd function that concatenates the parts of all ranks. Backward returns this rank's part of the gradient,
+    multiplied by the number of ranks to compensate for averaging over the ranks.
     """
 
     @staticmethod

@@ -22,9 +22,10 @@ from ..observation import Collective, Graph, GraphBreak, Location, Observation, 
 
 @dataclass(frozen=True)
 class Fact:
-    """One observation of a check. The same observation has the same key on all ranks; ``text`` is used in messages.
+    """One observation of a check. Equal observations have equal keys on all ranks; ``text`` is used in messages.
 
-    ``during`` is the number of the call to a compiled function, counted from 1 over the whole check.
+    ``during`` is the number of the call to a compiled function during which the observation was made, counted from 1
+    over the whole check.
     """
 
     kind: str
@@ -50,7 +51,7 @@ def facts_of(seen: Observation) -> list[Fact]:
     facts = [_graph_break(graph_break) for graph_break in seen.graph_breaks]
     facts += [_recompile(recompile) for recompile in seen.recompiles]
     for one in seen.fallbacks:
-        text = f"{one.frame} ran in eager ({one.why}): {one.detail}"
+        text = f"{one.frame} ran eagerly ({one.why}): {one.detail}"
         facts.append(Fact("eager fallback", (one.call, one.frame, one.why, one.cause), text, one.call, one.location))
     in_graphs = groupby(seen.collectives, lambda one: (one.compile_id, one.graph))
     facts += [_collectives(list(found)) for _, found in in_graphs]
@@ -65,7 +66,7 @@ def _graph_break(found: GraphBreak) -> Fact:
 
 def _recompile(found: Recompile) -> Fact:
     guard = found.guards[0] if found.guards else None
-    # The guard's text contains this rank's sizes.
+    # The guard itself is not part of the key, because it contains this rank's sizes.
     key = (found.call, found.frame, guard and guard.cause, guard and guard.names)
     call = f"call {found.call}: " if found.call else ""
     return Fact("recompile", key, f"{call}{found.frame}: {found.guard}", found.call, found.location)
@@ -80,9 +81,9 @@ def _collectives(found: Sequence[Collective]) -> Fact:
 
 
 def _collective_key(found: Collective) -> tuple[Any, ...]:
-    # Ranks may send different numbers of elements if the op allows it.
+    # In all_to_all_single, ranks may send different numbers of elements.
     size = "" if found.op == "all_to_all_single" else found.size
-    # In a mesh, ranks belong to different but corresponding groups, such as one row or one column.
+    # In a device mesh, ranks belong to different but corresponding groups, such as different rows of the mesh.
     of_all = len(found.ranks) == int(os.environ.get("WORLD_SIZE", 0))
     group = found.group if of_all else tuple(rank - found.ranks[0] for rank in found.ranks)
     return found.op, found.how, size, group
@@ -134,9 +135,7 @@ class Recorder:
             self._write(CheckSeen(check.name, [replace(fact, during=calls) for fact in new], calls), number)
 
     def _amount(self, seen: Observation) -> tuple[int, ...]:
-        """Return a key that changes only when there are new observations, because many torch events contain no
-        observations.
-        """
+        """Return a key that changes only when there are new observations; many torch events contain none."""
         lists = (seen.graphs, seen.graph_breaks, seen.recompiles, seen.fallbacks, seen.collectives)
         return (id(seen), *(len(one) for one in lists), id(seen.graphs[-1]) if seen.graphs else 0)
 
@@ -156,10 +155,12 @@ class Recorder:
 
 
 def checks_in(path: Path) -> dict[str, CheckSeen]:
-    """Read the written observations. The key of a check is its name, and its number among the checks with this name."""
+    """Read the written observations. The key of a check is its name followed by its number among the checks with this
+    name.
+    """
     checks: dict[int, CheckSeen] = {}
     with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError), path.open("rb") as file:
-        while True:  # a killed rank may have left a partial line
+        while True:  # a killed rank may have left a partial record
             number, seen = pickle.load(file)
             before = checks.get(number, seen)
             if not seen.ended and before is not seen:

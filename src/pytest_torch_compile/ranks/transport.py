@@ -1,4 +1,4 @@
-"""Send functions, arguments and results between a group and its ranks."""
+"""Send functions, arguments and results between this process and the ranks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Reduce = Callable[[Any], Any]
 def pack(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], reduce: Reduce | None = None
 ) -> bytes:
-    """Pack a call as bytes, which ``pickle.loads`` restores in a process with ``ModulesOfParent``.
+    """Pack a call as bytes, which ``pickle.loads`` restores in a process with the import hook ``ModulesOfParent``.
 
     ``reduce`` decides how an object is packed, like ``Pickler.reducer_override``.
 
@@ -82,8 +82,8 @@ class _Pickler(pickle.Pickler):
 
 
 def _reduced_inference_tensor(thing: Any) -> Any:
-    """Preserve inference tensors. pickle would turn inference tensors into normal tensors, which have different guards
-    in dynamo.
+    """Reduce an inference tensor so that it stays one. pickle would turn it into a normal tensor, for which dynamo
+    creates different guards.
     """
     import torch
 
@@ -117,7 +117,9 @@ def unpack_value(packed: bytes) -> Any:
 
 
 def user_modules() -> dict[str, ModuleSpec]:
-    """Return the paths of imported modules that do not belong to an installed package, and of their packages."""
+    """Return the specs, with paths, of all imported modules that do not belong to an installed package, and of the
+    packages that contain these modules.
+    """
     specs: dict[str, ModuleSpec] = {}
     # Read from __dict__, because some torch modules return a value for any attribute.
     modules = {name: vars(module) for name, module in list(sys.modules.items()) if isinstance(module, ModuleType)}
@@ -137,8 +139,8 @@ def user_modules() -> dict[str, ModuleSpec]:
 
 
 class ModulesOfParent(MetaPathFinder):
-    """An import hook that finds modules at the parent's paths, because modules that pytest imports in importlib mode
-    are not on the search path.
+    """An import hook that finds modules at the paths from which the parent process imported them, because modules that
+    pytest imports in importlib mode are not on the search path.
     """
 
     def __init__(self) -> None:

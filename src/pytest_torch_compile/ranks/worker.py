@@ -29,7 +29,7 @@ from .transport import ModulesOfParent, pack_value
 
 @dataclass(frozen=True)
 class Job:
-    """A call in the form that is sent to a rank: ``payload`` is the packed function with its arguments.
+    """A call, as it is sent to a rank: ``payload`` is the packed function with its arguments.
 
     ``modules`` and ``options`` come from the parent, ``store`` is the store prefix for the rendezvous, and ``seen`` is
     the folder for observations. ``rejoin`` requests a new process group, because a failed call may have left unfinished
@@ -47,7 +47,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception that a rank's function raised. ``location`` is the line of user code."""
+    """An exception that a rank's function raised. ``location`` is the line of user code that raised it."""
 
     type: str
     text: str
@@ -70,11 +70,10 @@ class Outcome:
 def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) -> None:
     """Request and run jobs until there are no more jobs. A rank exits at once if its parent exits.
 
-    Output is written to the log file. On SIGUSR1 or a crash, the stacks of all threads are written to the file for
-    stacks.
+    Output is written to ``log_file``. On SIGUSR1 or a crash, the stacks of all threads are written to ``stack_file``.
     """
     os.setsid()  # only the parent handles Ctrl-C; it then terminates the ranks
-    multiprocessing.set_start_method(None, force=True)  # keeps the default for code inside the function
+    multiprocessing.set_start_method(None, force=True)  # keeps the default start method for code in the job's function
     log = log_file.open("a", encoding="utf-8", buffering=1)
     os.dup2(log.fileno(), 1)
     os.dup2(log.fileno(), 2)

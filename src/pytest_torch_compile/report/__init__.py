@@ -1,1 +1,1 @@
-"""Reports and their output formats, one file for each format."""
+"""Reports and their output formats, with one module for each format."""

@@ -15,7 +15,7 @@ _COLUMNS = ("graphs", "ops", "breaks", "recompiles", "seconds", "speedup")
 
 @dataclass(frozen=True)
 class Change:
-    """One difference in one test. ``worse`` is True if a gate should fail."""
+    """One difference between the reports, in one test. ``worse`` is true if a gate should fail because of it."""
 
     test: str
     what: str
@@ -23,7 +23,7 @@ class Change:
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """Return the differences, regressions first. Tests are matched by environment and id, and then by id alone."""
+    """Return the differences, regressions first. Tests are matched by environment and id, or else by id alone."""
     before = {test["id"]: test for test in old["tests"]} | {document.key_of(test): test for test in old["tests"]}
     matched = [(before.get(document.key_of(test)) or before.get(test["id"]), test) for test in new["tests"]]
     found = [change for earlier, test in matched for change in _of(earlier, test)]
@@ -67,8 +67,8 @@ def _fingerprints(test: Mapping[str, Any]) -> Breaks:
 
 
 def _breaks(name: str, before: Breaks, after: Breaks) -> Iterator[Change]:
-    """Compare breaks by fingerprint, so that a break matches even if its line moved or a new torch version words its
-    reason differently.
+    """Compare breaks by fingerprint, which stays the same if the line moves or a newer torch version words the reason
+    differently.
     """
     for fingerprint, (first, *_) in sorted(after.items()):
         if len(after[fingerprint]) > len(before.get(fingerprint, ())):

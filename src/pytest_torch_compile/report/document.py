@@ -18,7 +18,7 @@ from .safe_text import json_text
 SCHEMA_VERSION = 1
 FILE_NAME = "report.json"
 HISTORY_LENGTH = 30
-# The number of test selections (all tests, -k attention) that keep a separate history.
+# The number of test selections (such as all tests, or -k attention) for which a history is kept.
 SELECTIONS = 4
 # From best to worst; merging keeps a test's worst outcome.
 OUTCOMES = ("skipped", "passed", "xfailed", "failed", "error")
@@ -40,7 +40,7 @@ def new(
     history: Sequence[Mapping[str, Any]] = (),
     selection: str = "",
 ) -> Document:
-    """Create a document with these tests. ``history`` contains the points of earlier documents, oldest first.
+    """Create a document with these tests. ``history`` contains the history points of earlier documents, oldest first.
 
     ``selection`` describes which tests were selected; it is empty for all tests.
     """
@@ -77,7 +77,7 @@ def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def summary(tests: Sequence[Mapping[str, Any]], exit_status: int) -> dict[str, Any]:
-    """Return the summary figures. ``speedup`` is the geometric mean over the speed tests, or None."""
+    """Return the summary figures. ``speedup`` is the geometric mean over the speed tests, or None if there is none."""
     outcomes = Counter(test["outcome"] for test in tests)
     checks = [check for test in tests for check in test["checks"]]
     speedups = [speed["speedup"] for test in tests for speed in test["speed"] if speed["speedup"]]
@@ -134,7 +134,7 @@ def key_of(test: Mapping[str, Any]) -> str:
 
 
 def clean(value: Any) -> Any:
-    """Convert a value to strict JSON: finite numbers, lists, and text that can be encoded."""
+    """Convert a value so that it can be written as strict JSON: finite numbers, lists, and strings valid in UTF-8."""
     if isinstance(value, Mapping):
         return {clean(str(name)): clean(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -147,7 +147,7 @@ def clean(value: Any) -> Any:
 
 
 def read(path: Path) -> Document:
-    """Return the document in a file, or in ``report.json`` of a folder.
+    """Return the document in a file, or in a folder's ``report.json``.
 
     Raises:
         DocumentError: If the file is missing, cannot be parsed, or does not match the schema.
@@ -161,7 +161,7 @@ def read(path: Path) -> Document:
         raise DocumentError(f"{path} {refused}") from None
     version = content.get("schema_version") if isinstance(content, dict) else None
     if version is None or not isinstance(content.get("tests"), list) or not isinstance(content.get("summary"), dict):
-        raise DocumentError(f"{path} is not a report of pytest-torch-compile")
+        raise DocumentError(f"{path} is not a pytest-torch-compile report")
     if version != SCHEMA_VERSION:
         raise DocumentError(
             f"{path} has schema {schema.shown(version)}, but this version of the plugin reads schema {SCHEMA_VERSION}"
@@ -184,14 +184,15 @@ def write(document: Mapping[str, Any], path: Path) -> Path:
 
 
 def dumps(document: Mapping[str, Any]) -> str:
-    """Return the JSON text of a document."""
+    """Return a document as a JSON string."""
     return json_text(document)
 
 
 def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
-    """Merge the documents of several shards, torch versions or machines.
+    """Merge the documents from several shards, torch versions or machines.
 
-    A test is identified by its id and environment. If it is in several documents, the worst outcome is kept.
+    A test is identified by its id and environment. If several documents contain a test, the result with the worst
+    outcome is kept.
 
     Raises:
         DocumentError: If there is nothing to merge.
@@ -227,8 +228,8 @@ def _badness_of_status(status: int) -> tuple[int, int]:
 
 
 def _merged_history(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the history before the merged runs. If several shards of one commit have history points, these points are
-    combined.
+    """Return the history before the merged runs. History points for the same commit and selection, which come from
+    several shards, are combined into one point.
     """
     merged: dict[tuple[str, str], dict[str, Any]] = {}
     for document in documents:

@@ -43,12 +43,12 @@ def not_compared_text(target: str, paths: Sequence[str]) -> str:
     return (
         f"{target}: {', '.join(paths)} could not be compared, because two eager runs differ by more than rounding "
         "errors. Make the eager results deterministic (a seed, torch.use_deterministic_algorithms, initialised "
-        "memory), or ignore them with tolerances=Tolerances(ignored=[...])"
+        "memory), or ignore these results with tolerances=Tolerances(ignored=[...])"
     )
 
 
 def _head(report: CompileReport) -> str:
-    # A guarded region chooses its own compile options, so there is no backend, mode or device to show.
+    # A region inside compile_guard chooses its own compile options, so there is no backend, mode or device to show.
     how = [f"backend {report.backend}", f"{report.checked_mode} mode"] if report.calls else []
     how += [f"torch {report.torch}", *([report.device] if report.calls else [])]
     if not report.findings:
@@ -58,7 +58,7 @@ def _head(report: CompileReport) -> str:
 
 
 def finding_text(number: int, finding: Finding) -> str:
-    """Return one numbered finding: message, location, evidence, likely fix."""
+    """Return one finding with its number, message, location, evidence, cause and likely fix."""
     lines = [f"{number}. {finding.kind}: {headline(finding)}"]
     if finding.location is not None:
         lines.append(f"   at {finding.location.shown()}")
@@ -71,8 +71,8 @@ def finding_text(number: int, finding: Finding) -> str:
 
 
 def sequence_table(calls: Sequence[CallReport]) -> str:
-    """Return the calls as an aligned table: the call, its shapes, whether it was compiled or reused a graph, and the
-    guard that failed.
+    """Return the calls as an aligned table: each call's label, argument shapes, outcome (such as compiled or reused)
+    and the guard that failed.
     """
     rows = [("call", "arguments", "outcome", "guard that failed")]
     rows += [(call.label, cut(call.shapes, 56), call.outcome, call.guard) for call in calls]
@@ -99,12 +99,14 @@ def _summary(report: CompileReport) -> str:
         if numerics.reference != Reference.NOT_NEEDED.value:
             parts.append(f"reference: {numerics.reference}")
         if numerics.ill_conditioned:
-            parts.append(f"{count(numerics.ill_conditioned, 'tensor')} equally sensitive to rounding in eager")
+            parts.append(
+                f"{count(numerics.ill_conditioned, 'tensor')} whose eager values are equally sensitive to rounding"
+            )
     return "Seen: " + ", ".join(parts)
 
 
 def _by_package(breaks: Sequence[GraphBreak]) -> str:
-    """Return text such as ``(1 in mypackage, 2 in kornia)`` if some breaks are in an installed package."""
+    """Return a string such as `` (1 in mypackage, 2 in kornia)`` if any break is in an installed package."""
     packages = Counter(found.package for found in breaks)
     if not any(found.installed for found in breaks):
         return ""
@@ -114,7 +116,8 @@ def _by_package(breaks: Sequence[GraphBreak]) -> str:
 def headline(finding: Finding | Mapping[str, Any]) -> str:
     """Return the one-line message of a finding: ``ranks 0, 1: call 2: output differs from eager: error 0.1, limit 0``.
 
-    A finding from a report is a mapping; older versions included the calls and figures in its message.
+    A finding from a stored report is a mapping; in reports from older versions, its message already contains the calls
+    and figures.
     """
     data = finding.to_dict() if isinstance(finding, Finding) else finding
     owners = [numbered(noun, data[noun + "s"]) for noun in ("rank", "call") if data.get(noun + "s")]
@@ -132,19 +135,19 @@ def _figures(data: Mapping[str, Any]) -> str:
 
 
 def cudagraphs(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Describe the use of CUDA graphs: ``1 warmed up, 1 recorded, 3 replayed, 2 without``."""
+    """Describe how runs used CUDA graphs: ``1 warmed up, 1 recorded, 3 replayed, 2 without``."""
     sums = {name: sum(run[name] for run in runs) for name in ("warmed_up", "recorded", "replayed")}
     sums["without"] = sum(len(run["without"]) for run in runs)
     return ", ".join(f"{total} {name.replace('_', ' ')}" for name, total in sums.items())
 
 
 def numbered(noun: str, numbers: Sequence[int]) -> str:
-    """Format a list of numbers: ``call 2``, ``calls 1, 2``."""
+    """Format a noun with a list of numbers: ``call 2``, ``calls 1, 2``."""
     return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def number(value: float | complex | None) -> str:
-    """Format a number with up to six digits, such as ``0.5`` or ``1.235e-05``; other values are returned unchanged."""
+    """Format a number with up to six digits, such as ``0.5`` or ``1.235e-05``; other types are converted by ``str``."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.6g}" if value and 1e-3 <= abs(value) < 1e5 else f"{value:.3e}" if value else "0"
@@ -156,5 +159,5 @@ def count(number: int, noun: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Cut a text to at most ``width`` characters."""
+    """Cut a string to at most ``width`` characters."""
     return text if len(text) <= width else text[: max(0, width - 3)] + "..."

@@ -1,5 +1,5 @@
-"""Create GitHub annotations from a document: workflow commands for lines of user code, starting with the worst finding,
-within GitHub's limits.
+"""Create GitHub annotations from a document: workflow commands that refer to lines of user code. The worst finding
+comes first, and the number of annotations stays within GitHub's limits.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Annotation:
 
 
 def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
-    """Return the annotations that fit within the limits, worst first. If some findings do not fit, the final annotation
-    of each level contains the number of omitted findings.
+    """Return the annotations that fit within the limits, worst first. If a level has too many findings, its final
+    annotation contains the number of omitted findings.
 
-    ``prefix`` is the folder of the tests in the repository, if it is not the root.
+    ``prefix`` is the path in the repository of the folder in which pytest ran, or empty for the repository's root.
     """
     found = list(_unique([*_errors(made, prefix), *_warnings(made, prefix)]))
     shown: list[Annotation] = []
@@ -53,7 +53,7 @@ def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
 
 
 def _unique(found: Sequence[Annotation]) -> Iterator[Annotation]:
-    """Yield one annotation for each line and kind, so a break that many tests find appears only once."""
+    """Yield one annotation for each line and kind, so that a break found by many tests appears only once."""
     groups: dict[tuple[str, str, int, str], list[Annotation]] = {}
     for one in found:
         groups.setdefault((one.level, one.file, one.line, one.title), []).append(one)
@@ -72,8 +72,8 @@ def _errors(made: Mapping[str, Any], prefix: str) -> Iterator[Annotation]:
 
 
 def _in_repository(found: view.Found, prefix: str) -> tuple[str, int]:
-    """Return the finding's line. If this line is outside the repository, where GitHub cannot show it, return the test's
-    line.
+    """Return the finding's file and line, or the test's if the finding's file is outside the repository, where GitHub
+    cannot show it.
     """
     inside = not found.file.startswith(("/", "<", "..")) and ":" not in found.file[:3]
     file, line = (found.file, found.line) if inside else (str(found.test["file"]), int(found.test["line"]))

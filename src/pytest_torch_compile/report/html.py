@@ -15,7 +15,7 @@ from .failure_text import count, cudagraphs, headline
 from .names import shortened
 from .terminal import USAGE_ERROR
 
-# The number of characters of a test name that fit in its row, on a desktop and on a phone.
+# The number of characters that fit in the name column, on a desktop and on a phone.
 WIDE, NARROW = 54, 40
 COLUMNS = ("verdict", "graphs", "breaks", "recompiles", "ratio", "seconds", "speedup")
 
@@ -43,7 +43,7 @@ def page(made: Mapping[str, Any]) -> str:
     environment.filters.update(duration=view.duration, percent=view.percent)
     templates = resources.files(__package__) / "templates"
     style, script = (templates.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    # Totals for different selections cannot be compared.
+    # Only results for the same selection of tests have comparable totals.
     own = made.get("selection", "")
     alike = [point for point in made["history"] if point.get("selection", "") == own]
     names = _names([test["id"] for test in made["tests"]])
@@ -67,7 +67,7 @@ def _badness(test: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _names(ids: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return, for each test id, the name as shortened for a desktop and for a phone."""
+    """Return, for each test id, the name shortened for a desktop and the name shortened for a phone."""
     forms = {form: shortened(ids, width, mark="…") for form, width in (("wide", WIDE), ("narrow", NARROW))}
     return {test: {form: forms[form][place] for form in forms} for place, test in enumerate(ids)}
 
@@ -84,7 +84,7 @@ def _test(
         "figures": figures,
         "sort": {"test": test["id"], **{name: "" if value is None else value for name, value in sort.items()}},
         "kinds": sorted(kinds),
-        # The failure's own message is shown unless a check describes it.
+        # The failure's message is shown unless the findings of a check already describe the failure.
         "bare": "" if kinds - {USAGE_ERROR} and test["outcome"] == "failed" else test["message"],
         "names": names[test["id"]],
         "shortened": set(names[test["id"]].values()) != {test["id"]},
@@ -96,7 +96,7 @@ def _test(
 
 
 def _timeline(check: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the calls, each with its recompiles, and with its outcome as a CSS class name."""
+    """Return the calls, each with its number, its recompiles, and its outcome as a CSS class name."""
     states = {"errors": "eager", "fallbacks": "eager", "recompiles": "recompiled", "graphs": "compiled"}
     timeline = []
     for number, call in enumerate(check["calls"], 1):
@@ -141,9 +141,9 @@ def _legs(title: str, pair: Mapping[str, float], memory: bool) -> dict[str, Any]
 
 
 def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a change, and the range that its baseline allows, in percent of the plot's width."""
+    """Return a change, with the positions of its dot and of the allowed range in percent of the plot's width."""
     effect = change["effect"]
-    # Null means that there is no limit: any change is allowed.
+    # None means that there is no limit, so any change is allowed.
     floor = abs(effect if change["floor"] is None else change["floor"])
     reach = 1.25 * max(floor, abs(effect), 1e-6)
     return {

@@ -1,5 +1,5 @@
-"""Create the Markdown summary for a step summary, comment or file. The summary has a limited size and starts with the
-worst findings.
+"""Create a Markdown summary of limited size for a GitHub step summary, a comment or a file. The worst findings
+come first.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ STEP_LIMIT = 1_000_000
 COMMENT_LIMIT = 60_000
 EVIDENCE_LINES = 30
 ORDER = ("error", "failed", "xfailed", "passed", "skipped")
-_NOTE = 200  # bytes for the line that counts omitted pieces
+_NOTE = 200  # bytes reserved for the line with the number of omitted items
 
 
 def summary(made: Mapping[str, Any], limit: int = STEP_LIMIT) -> str:
-    """Return the document as Markdown of at most ``limit`` bytes, including the number of pieces that did not fit."""
+    """Return the document as Markdown of at most ``limit`` bytes, with the number of items that did not fit."""
     text = f"## torch.compile: {view.RESULTS[made['summary']['result']]}\n\n{view.sentence(made)}.\n\n"
     if names := ", ".join(code(name) for name in sorted(made["environments"])[:20]):
         text += f"Environment: {names}\n\n"
@@ -108,7 +108,7 @@ def _remarks(made: Mapping[str, Any]) -> Iterator[str]:
             yield f"- {code(test['id'])}: {code(remark)}\n"
 
 
-# The heading of each section, used if it has contents, and the function that creates its pieces.
+# For each section, the heading (omitted if the section is empty) and the function that creates the section's items.
 SECTIONS = {
     "### Findings\n\n": _findings,
     "### Counts in speed tests\n\n| test | | before -> after |\n|---|---|---|\n": _differences,

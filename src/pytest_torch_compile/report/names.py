@@ -13,8 +13,8 @@ def shortened(names: Sequence[str], width: int, mark: str = "...") -> list[str]:
     """Shorten the names to ``width`` characters, or, if they would no longer be distinct, to the smallest width at
     which they stay distinct.
 
-    A name keeps its beginning and end. If the shortened name would look like another name, it keeps the part in which
-    the two names differ as well.
+    A name keeps its beginning and end. If several names would look the same, each of them also keeps the part at which
+    they start to differ.
     """
     longest = max(map(len, names), default=0)
     for size in range(max(LEAST, width), longest, LEAST):
@@ -25,14 +25,14 @@ def shortened(names: Sequence[str], width: int, mark: str = "...") -> list[str]:
 
 
 def _cut(names: Sequence[str], width: int, mark: str) -> list[str]:
-    """Shorten the names to this width; similar names keep the part at which they start to differ."""
+    """Shorten the names to this width; names that would look the same keep the part at which they start to differ."""
     short = {name: _middle_out(name, width, mark) for name in names}
     alike = defaultdict(set)
     for name, cut in short.items():
         alike[cut].add(name)
     for group in alike.values():
         if len(group) > 1:
-            # Compared by characters, because these are names rather than paths.
+            # A prefix of characters, not of path components, because these are names rather than paths.
             shared = len(os.path.commonprefix(sorted(group)))  # noqa: RUF071
             short |= {name: _around(name, shared, width, mark) for name in group}
     return [short[name] for name in names]

@@ -1,4 +1,4 @@
-"""Turn the results of checks and speed tests into entries of the document, in the process that ran the test."""
+"""Turn the results of checks and speed tests into entries for the report, in the process that ran the test."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _OF_OBSERVATION = ("errors", "cudagraph_skips", "cudagraph_runs", "cache", "comp
 
 
 def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """Create a check's entry from its report's ``to_dict()``, with op counts, relative paths and the source lines
-    around locations.
+    """Create a check's entry from its report's ``to_dict()``, with op counts, relative paths and, for each location,
+    the surrounding source lines.
     """
     seen = report["observation"]
     return {
@@ -60,7 +60,7 @@ def _recompile(found: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def _below(text: str, root: Path) -> str:
-    """Make paths inside ``root`` relative in the text of a guard, to which torch appends a source line."""
+    """Make paths inside ``root`` relative in a guard's text, which ends with the source location that torch appends."""
     for folder in {os.path.realpath(root), str(root)}:
         text = text.replace(f"{folder}{os.sep}", "")
     return text
@@ -96,7 +96,7 @@ def relative(file: str, root: Path) -> str:
 
 
 def environment() -> dict[str, Any]:
-    """Describe the environment of this process. torch is described only if it is already imported."""
+    """Describe the environment of this process; torch is included only if it is already imported."""
     torch = sys.modules.get("torch")
     return {
         "python": platform.python_version(),
@@ -108,7 +108,7 @@ def environment() -> dict[str, Any]:
 
 
 def _device(torch: Any) -> str:
-    """Return the accelerator in use. Does not query torch for devices, which would access the driver."""
+    """Return the name of the accelerator in use, or ``cpu``. A device that is not in use yet is not queried."""
     used = (module for name in ("cuda", "xpu") if (module := getattr(torch, name, None)) and module.is_initialized())
     return next((str(module.get_device_name()) for module in used), "cpu")
 

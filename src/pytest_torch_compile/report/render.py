@@ -1,4 +1,4 @@
-"""Write all output formats of a document."""
+"""Write a document in each output format."""
 
 from __future__ import annotations
 

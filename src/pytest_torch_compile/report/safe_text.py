@@ -1,6 +1,6 @@
 """Escape untrusted text, with one function for each output format.
 
-Test ids, messages, source lines and guards come from the code under test, which may be untrusted. These texts must not
+Test ids, messages, source lines and guards come from the code under test, which may be untrusted. Such text must not
 move the cursor, reverse text, or start or end a table cell, tag or command.
 """
 
@@ -16,8 +16,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _CONTROLS_IN_BLOCK = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 # Characters that change the text direction or are invisible.
 _UNSEEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
-# A runner interprets the first marker as a command only at the start of a line, and the older, second marker anywhere
-# in a line.
+# GitHub's runner interprets ``::`` as a command only at the start of a line, and the older ``##[`` anywhere in a line.
 _COMMAND = re.compile(r"^(\s*):(?=:)|#(?=#\[)")
 
 
@@ -51,7 +50,7 @@ def markdown_code(text: str) -> str:
 
 
 def markdown_block(lines: Iterable[str], indent: str = "") -> list[str]:
-    """Create a Markdown code block that no line of the text can close."""
+    """Create a Markdown code block that none of its lines can close."""
     safe = [terminal(line.replace("\t", "    ")) for line in lines]
     fence = "`" * max(3, 1 + _longest_fence(safe))
     return [f"{indent}{line}" for line in (f"{fence}text", *safe, fence)]
@@ -62,12 +61,12 @@ def _longest_fence(lines: Iterable[str]) -> int:
 
 
 def html(text: str) -> str:
-    """Make text safe for an HTML page; Jinja2 escapes the markup."""
+    """Make text safe for an HTML page, except for markup, which Jinja2 escapes."""
     return _UNSEEN.sub("", _CONTROLS_IN_BLOCK.sub(" ", _encodable(text)))
 
 
 def command_message(text: str) -> str:
-    """Return the message of a GitHub workflow command; keeps line breaks."""
+    """Make text safe as the message of a GitHub workflow command, but keep its line breaks."""
     return html(text).replace("%", "%25").replace("\n", "%0A")
 
 
@@ -77,11 +76,11 @@ def command_property(text: str) -> str:
 
 
 def json_text(document: Mapping[str, Any]) -> str:
-    """Create JSON text that is safe to print as well."""
+    """Return a document as a JSON string that is also safe to print."""
     text = json.dumps(document, indent=1, allow_nan=False)
     return text.replace("##[", "#\\u0023[").replace("\x7f", "\\u007f") + "\n"
 
 
 def _encodable(text: str) -> str:
-    """Return the text with half surrogate pairs escaped, because they cannot be encoded."""
+    """Return the text with unpaired surrogates escaped, because they cannot be encoded."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -16,7 +16,7 @@ COLUMNS = ("check", "graphs", "ops", "breaks", "recompiles", "worst error / limi
 
 
 def row(test: str, report: dict[str, Any]) -> dict[str, str]:
-    """Create a row from a report's ``to_dict()``, as plain text that can be sent between processes."""
+    """Create a check's row from its report's ``to_dict()``; it contains only strings, so that processes can send it."""
     seen, numerics, seconds = report["observation"], report["numerics"], report["observation"]["compile_seconds"]
     not_compared = numerics["not_compared"]
     kinds = ", ".join(sorted({finding["kind"] for finding in report["findings"]}))
@@ -43,12 +43,13 @@ def usage_error(test: str) -> dict[str, str]:
 
 
 def expected(row: Mapping[str, str], why: str) -> dict[str, str]:
-    """Return the row of a check, marked as a known failure."""
+    """Return a check's row, with ``why`` as the verdict if the check failed."""
     return {**row, "verdict": f"{why} ({row['kinds']})"} if row["kinds"] else {**row}
 
 
 def table(rows: Iterable[dict[str, str]], width: int) -> str:
-    """Return all rows as one table that is ``width`` characters wide, followed by missing information and remarks.
+    """Return all rows as one table that is ``width`` characters wide, followed by lines about information that is not
+    observable, remarks, and results that were not compared.
 
     Long check names are shortened but stay distinct.
     """

@@ -1,4 +1,4 @@
-"""Compute plots of earlier results for the whole run and for each test, without markup."""
+"""Compute the plots of earlier results, for the whole run and for each test, as data without markup."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from . import document
 
-MOST_TESTS = 30  # shown by name at the top of the page
+MOST_TESTS = 30  # tests with plots at the top of the page
 _OF_TEST = ("breaks", "recompiles", "compile_seconds", "speedup")
 _FAILED = ("failed", "error")
 
@@ -83,13 +83,13 @@ def _weight(points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
 def _points(
     test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Return the earlier results that contain this test, each with the test's figures."""
+    """Return the history points that contain this test, each with the test's figures."""
     key = document.key_of(test)
     return [(at, at["tests"][key]) for at in history if key in at["tests"]]
 
 
 def _plot(title: str, points: Sequence[tuple[Mapping[str, Any], float | None, str]]) -> dict[str, Any] | None:
-    """Create a line plot over time in a box of 200 by 40, or return None if there are fewer than two points."""
+    """Return a line plot over time, 200 wide and 40 high, or None if fewer than two points have a value."""
     known = [(at, value, outcome) for at, value, outcome in points if value is not None]
     if len(known) < 2:
         return None

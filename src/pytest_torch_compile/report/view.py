@@ -23,7 +23,7 @@ RESULTS = {
     "passed": "All checks passed",
     "failed": "Some checks failed",
     "error": "The run did not finish",
-    "empty": "No test that uses the plugin ran",
+    "empty": "No test used the plugin",
 }
 
 
@@ -32,7 +32,7 @@ _NOTHING_MORE: dict[str, Any] = {"location": None, "evidence": "", "hint": ""}
 
 @dataclass(frozen=True)
 class Found:
-    """One finding and the test that has it; ``check`` is None for a failure that no check reported."""
+    """One finding, with its test and its check; ``check`` is None for a failure that no check reported."""
 
     test: Mapping[str, Any]
     check: Mapping[str, Any] | None
@@ -40,12 +40,12 @@ class Found:
 
     @property
     def file(self) -> str:
-        """The user's file, taken from the finding or else from the test."""
+        """The file to show: the finding's, or else the test's."""
         return str(self._place["file"])
 
     @property
     def line(self) -> int:
-        """The line in this file."""
+        """The line in ``file``."""
         return int(self._place["line"])
 
     @property
@@ -54,7 +54,7 @@ class Found:
 
 
 def rank(kind: str) -> int:
-    """Return the severity of a finding kind; 0 is the worst."""
+    """Return the severity rank of a finding kind; 0 is the most severe."""
     return next((severity for severity, kinds in enumerate(SEVERITIES) if kind in kinds), len(SEVERITIES))
 
 
@@ -91,7 +91,7 @@ def sentence(made: Mapping[str, Any]) -> str:
 
 
 def row(test: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the figures of a test for a table; None for missing figures."""
+    """Return a test's figures for a table; a missing figure is None."""
     checks: Sequence[Mapping[str, Any]] = test["checks"]
     ratios = [c["numerics"]["worst_ratio"] for c in checks if c["numerics"]["leaves"]]
     known = [ratio for ratio in ratios if ratio is not None]
@@ -111,9 +111,7 @@ def row(test: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def graphs(check: Mapping[str, Any]) -> str:
-    """Describe graphs, as ``2 with 14 ops and 31 guards``; guards are omitted if the report or torch did not count
-    them.
-    """
+    """Describe a check's graphs, as ``2 with 14 ops and 31 guards``; guards are omitted if their number is unknown."""
     guards = [graph.get("guards") for graph in check["graphs"]]
     parts = [count(sum(graph["ops"] for graph in check["graphs"]), "op")]
     parts += [count(sum(guards), "guard")] if guards and None not in guards else []
@@ -128,7 +126,7 @@ def duration(seconds: float) -> str:
 
 
 def size(number: float) -> str:
-    """Format bytes as ``12.3 MB``, in decimal megabytes as in messages."""
+    """Format a number of bytes as decimal megabytes, such as ``12.3 MB``, as in messages."""
     return f"{number / 1e6:,.1f} MB"
 
 

@@ -37,9 +37,11 @@ def is_users(value: Any) -> bool:
 
 
 class Definitions:
-    """The first part of a script: imports, constants, functions and classes, in the order of their dependencies.
+    """The first part of a script: imports, constants, functions and classes, each after the definitions that it depends
+    on.
 
-    ``value`` writes a variable whose value is not a definition. ``needs`` lists the required packages other than torch.
+    ``value`` is called to write a variable whose value is not a definition. ``needs`` lists the required packages other
+    than torch.
     """
 
     def __init__(self, value: Callable[[str, Any, bool], None]) -> None:
@@ -57,12 +59,12 @@ class Definitions:
 
     @property
     def text(self) -> str:
-        """The text: imports, followed by definitions."""
+        """The source: imports, followed by definitions."""
         first = sorted(self.imports, key=lambda line: ("__future__" not in line, line))
         return "\n".join([*first, "", "", "\n\n".join(self.lines)]).strip()
 
     def name_of(self, value: Any, wanted: str = "") -> str:
-        """Return the expression for a function, class or module; its definition or import is added to the script."""
+        """Return the expression for a function, class or module, and add its definition or import to the script."""
         if isinstance(value, types.ModuleType):
             return self._import(value.__name__)
         if is_users(value):
@@ -83,7 +85,9 @@ class Definitions:
         return path if module == "builtins" else f"{self._import(str(module))}.{path}"
 
     def _made_by_statement(self, value: Any) -> str:
-        """Return the user's variable that refers to a custom op, and copy the statement that creates the op."""
+        """Return the name of the user's variable that refers to a custom op, and copy the statement that creates the
+        op.
+        """
         for module in [one for one in sys.modules.values() if is_own(getattr(one, "__file__", None) or "")]:
             for name, held in list(vars(module).items()):
                 if held is value:
@@ -117,18 +121,16 @@ class Definitions:
         return name
 
     def _reserve(self, name: str, value: Any) -> bool:
-        """Reserve ``name`` for ``value``, and return whether its definition still has to be written."""
+        """Reserve ``name`` for ``value``, and return whether the definition of ``value`` must still be written."""
         if name not in self._meanings:
             self._meanings[name] = value
             return True
         if self._meanings[name] is not value:
-            raise Unwritable(f"the name {name} refers to two different objects in the files of the target")
+            raise Unwritable(f"the name {name} refers to two different objects in the target's source files")
         return False
 
     def _need(self, source: str, names: Mapping[str, Any], owner: Any) -> None:
-        """Write the definitions of the names that a piece of source references, and of the torch.library ops that the
-        source calls.
-        """
+        """Write the definitions of the names that ``source`` references, and of the torch.library ops that it calls."""
         stored = _stored(source)
         for name in _names(source):
             if name in names:
@@ -137,10 +139,10 @@ class Definitions:
             if space not in ("aten", "prims", "prim", "higher_order", "c10d", "inductor") and not self._statements_of(
                 owner, f"{space}::{op}"
             ):
-                raise Unwritable(f"the op {space}::{op} is defined elsewhere")
+                raise Unwritable(f"the op {space}::{op} is not defined in the file of the code that calls it")
 
     def bind(self, name: str, value: Any, owner: Any = None, *, stored: bool = False) -> None:
-        """Bind ``name`` in the script."""
+        """Write code that binds ``name`` to ``value`` in the script, unless the script already does."""
         if isinstance(value, types.ModuleType):
             if self._reserve(name, value):
                 self._import(value.__name__)
@@ -157,7 +159,9 @@ class Definitions:
             self._value(name, value, stored)
 
     def _statements_of(self, owner: Any, name: str) -> bool:
-        """Copy the statements of the owner's module that bind a name or register something for it."""
+        """Copy the statements of the owner's module that bind ``name`` or register something for it. Return whether
+        there are any.
+        """
         module = owner if isinstance(owner, types.ModuleType) else sys.modules.get(owner.__module__)
         if module is None:
             return False
@@ -182,7 +186,9 @@ def _source(value: Any) -> str:
 
 
 def _lambda_source(function: types.FunctionType) -> str:
-    """Return the source of a lambda, if no other lambda on its lines has the same code."""
+    """Return the source of a lambda, provided that no other lambda in the same source lines has different source but
+    equal bytecode.
+    """
     lines = _source(function)
     text = textwrap.dedent(lines).strip()
     for attempt in (text, f"({text})", text.rstrip(":, "), text[text.find("lambda") :].rstrip("),: \n")):
@@ -194,7 +200,7 @@ def _lambda_source(function: types.FunctionType) -> str:
         alike = [one for one in found if one and _code(one) == function.__code__.co_code]
         if len(found) == 1 or len(set(alike)) == 1:
             return str((alike or found)[0])
-    raise Unwritable("a lambda whose source line contains another lambda")
+    raise Unwritable("the source line of a lambda contains another lambda")
 
 
 def _code(source: str) -> bytes:
@@ -227,7 +233,7 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _names(source: str) -> list[str]:
-    """Return the free names in a piece of source, in the order in which they appear."""
+    """Return the free names in ``source``, in the order in which they appear."""
     top = symtable.symtable(source, "source", "exec")
     wanted = {s.get_name() for t in _tables(top) for s in t.get_symbols() if s.is_global() and s.is_referenced()}
     wanted |= {s.get_name() for s in top.get_symbols() if s.is_referenced()}
@@ -236,14 +242,14 @@ def _names(source: str) -> list[str]:
 
 
 def _stored(source: str) -> set[str]:
-    """Return the outer names to which a piece of source assigns values."""
+    """Return the names that ``source`` declares as global or nonlocal."""
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Global, ast.Nonlocal))]
     return {name for node in nodes for name in node.names}
 
 
 def is_opaque(value: Any) -> bool:
-    """Return whether a value is a custom op or a library, which can be created again only by running the user's
-    statement.
+    """Return whether a value is a custom op or a ``torch.library.Library``, which can be created again only by running
+    the user's statement.
     """
     return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))
 

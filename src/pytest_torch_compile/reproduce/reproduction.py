@@ -1,5 +1,5 @@
-"""Create a script that reproduces a finding, and keep the script only if it fails in the same way in a fresh
-process.
+"""Create a script that reproduces a finding, and keep the script only if, in a fresh process, it fails in the same way
+as the check.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> Non
 
 
 def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproduction | str:
-    """Return the script, or the reason why there is none.
+    """Write a script and return its ``Reproduction``, or return the reason why there is none.
 
     Tries the smallest module before the whole target, and random tensor values before the original values. With
     fullgraph, torch captures some code at which the default mode breaks, such as ``.item()``. The findings list the
@@ -79,7 +79,7 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
         if not difference:
             return Reproduction(str(path), candidate.needs, report.findings.index(finding))
         reasons.append(difference)
-    return f"no reproduction: no script failed in the same way: {'; '.join(dict.fromkeys(reasons))}"
+    return f"no reproduction: no script failed in the same way as the check: {'; '.join(dict.fromkeys(reasons))}"
 
 
 def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:
@@ -98,7 +98,9 @@ def _why_none(report: CompileReport) -> str:
 
 
 def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:
-    """Yield the smallest module with its finding of this kind, and then the whole target."""
+    """Yield the smallest module with its finding of the same kind as ``finding``, and then the whole target with
+    ``finding`` itself.
+    """
     if report.fault.module and (part := parts_of(remake.work).get(report.fault.module)):
         changes = part.changes(remake.work)
         try:
@@ -122,8 +124,8 @@ def _path(report: CompileReport, finding: Finding, folder: Path) -> Path:
 
 
 def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: float) -> str:
-    """Run the script, and keep the script if it fails with the same kind and cause. Otherwise, return a short
-    reason.
+    """Run the script, and keep it if it fails with the kind and cause of ``finding``. Return an empty string if it was
+    kept, and otherwise a short reason.
     """
     with TemporaryFolder("torch-compile-reproduction-") as place:
         file = place / path.name
@@ -132,12 +134,12 @@ def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: flo
             torch.save(candidate.stored, file.with_suffix(".pt"))
         status, lines = _run(file, seconds, alone=not candidate.needs)
         if status is None:
-            return f"it exceeded the remaining {seconds:.0f} s of the {SECONDS:.0f} s limit"
+            return f"the script exceeded the remaining {seconds:.0f} s of the {SECONDS:.0f} s limit"
         said = next((line for line in lines if line.startswith(f"AssertionError: {finding.kind}:")), None)
         if status != 1 or said is None:
-            return "it passed" if status == 0 else f"it ended with {lines[-1][:200]}"
+            return "the script passed" if status == 0 else f"the script ended with {lines[-1][:200]}"
         if finding.kind == "graph-break" and not any(finding.message.endswith(f": {one}") for one in categories(said)):
-            return f"its graph break has a different cause: {said[:200]}"
+            return f"the script's graph break has a different cause: {said[:200]}"
         path.parent.mkdir(parents=True, exist_ok=True)
         if candidate.stored:
             write_atomically(path.with_suffix(".pt"), file.with_suffix(".pt").read_bytes())
@@ -147,15 +149,16 @@ def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: flo
 
 
 def _run(file: Path, seconds: float, *, alone: bool) -> tuple[int | None, list[str]]:
-    """Run the script; returns the exit status and output. All processes that it starts are terminated.
+    """Run the script, and return its exit status and the lines of its output. All processes that the script starts are
+    terminated.
 
-    If ``alone`` is set, the paths of this process are not available, which reveals undeclared dependencies.
+    If ``alone`` is set, the script cannot import from this process's paths, which reveals undeclared dependencies.
     """
     environment = {name: value for name, value in os.environ.items() if not _OF_TORCH.match(name)}
     environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"  # a cache may contain code of a patched torch
     environment["PYTHONPATH"] = os.pathsep.join(one for one in sys.path if one)
     output = file.with_suffix(".txt")
-    with output.open("wb") as stream:  # a pipe would stay open until all its child processes have ended
+    with output.open("wb") as stream:  # a pipe would stay open until all child processes of the script have ended
         process = subprocess.Popen(
             [sys.executable, *(["-I"] if alone else []), str(file)],
             cwd=file.parent,

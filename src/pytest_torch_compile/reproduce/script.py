@@ -1,4 +1,6 @@
-"""Generate the script: its header, the code that creates the target and its calls, and the assertion for the kind."""
+"""Generate the script: its header, the code that creates the target and its calls, and the assertion for the kind of
+finding.
+"""
 
 from __future__ import annotations
 
@@ -121,8 +123,8 @@ def _head(finding: Finding, report: CompileReport, writer: Writer) -> str:
         f"{finding.kind}: {headline(finding)}",
         "",
         f"torch {torch.__version__}, Python {platform.python_version()}, {platform.system()}, {report.device}.",
-        f"It needs {', '.join(('torch', *sorted(writer.definitions.needs)))}.",
-        *(["The .pt file next to it contains its values."] if writer.stored else []),
+        f"This script needs {', '.join(('torch', *sorted(writer.definitions.needs)))}.",
+        *(["The .pt file next to this script contains the values that it loads."] if writer.stored else []),
     ]
     quoted = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
     return f'"""{quoted}\n"""'
@@ -130,7 +132,7 @@ def _head(finding: Finding, report: CompileReport, writer: Writer) -> str:
 
 @contextmanager
 def _marked(work: Work) -> Iterator[None]:
-    """Inside the ``with`` block, mark the same dimensions as the check."""
+    """Inside the ``with`` block, mark the dimensions that the check marks as dynamic."""
     if not work.dynamic_dims:
         yield
         return
@@ -197,7 +199,7 @@ def _settings(writer: Writer) -> str:
 
 
 def _modes(own: dict[str, Any]) -> list[str]:
-    """Return the global modes of the check, as source."""
+    """Return, as source, the global torch modes in which the check runs."""
     modes = [
         f"torch.autocast({device!r}, {own['autocast_dtypes'][device]}, cache_enabled={own['autocast_cache']})"
         for device in own["autocast"]

@@ -30,7 +30,7 @@ TINY = 16
 
 NEW_MODULE = '''
 def new_module(kind, parameters=(), buffers=(), modules=(), **attributes):
-    """A module of this class with these parts, without its __init__."""
+    """Create a module of this class from these parts, without running its __init__."""
     module = kind.__new__(kind)
     torch.nn.Module.__init__(module)
     for name, value in attributes.items():
@@ -45,7 +45,7 @@ def new_module(kind, parameters=(), buffers=(), modules=(), **attributes):
 '''
 NEW_OBJECT = '''
 def new_object(kind, **attributes):
-    """An object of this class with these attributes, without its __init__."""
+    """Create an object of this class with these attributes, without running its __init__."""
     new = kind.__new__(kind)
     new.__dict__.update(attributes)
     return new
@@ -125,7 +125,7 @@ class Writer:
 
     def _pickled(self, value: Any, hint: str) -> str:
         """Write an object that belongs to a library, such as a model configuration, as a value that the script loads
-        from its file of values.
+        from its .pt file.
         """
         kind = type(value)
         if kind.__module__.partition(".")[0] in sys.stdlib_module_names | {"torch"}:
@@ -133,7 +133,7 @@ class Writer:
         return self._store(value)
 
     def _named(self, value: Any, hint: str, expression: str) -> str:
-        """Create a separate variable for a value to which other values may refer."""
+        """Create a variable for a value that other values may reference."""
         name = self._free(hint)
         self.body.append(f"{name} = {expression}")
         self._made[id(value)] = name
@@ -189,7 +189,9 @@ class Writer:
         return expression
 
     def _numbers(self, tensor: torch.Tensor, hint: str) -> str:
-        """Write the tensor's values, preserving its layout; views of one storage remain views of one storage."""
+        """Write the tensor's values, preserving its strides; tensors that share a storage still share one in the
+        script.
+        """
         whole = tensor.detach()
         storage = whole.untyped_storage()
         size = storage.nbytes() // whole.element_size()
@@ -227,7 +229,7 @@ class Writer:
 
     def _module(self, module: torch.nn.Module, hint: str) -> str:
         if any(getattr(module, name, None) for name in _NO_HOOKS):
-            raise Unwritable(f"{hint}, a {type(module).__name__}, has hooks on its backward pass or state")
+            raise Unwritable(f"{hint}, a {type(module).__name__}, has backward hooks or state_dict hooks")
         expression = self._constructed(module) or self._assembled(module, hint)
         name = self._named(module, hint, expression)
         if self.exact and expression.startswith("torch.nn.") and (state := module.state_dict()):
@@ -304,7 +306,9 @@ def _hint(name: str, module: torch.nn.Module) -> str:
 
 
 def _is_like(twin: torch.nn.Module, module: torch.nn.Module) -> bool:
-    """Return whether a module that is recreated from its ``repr`` has the same tensors and attributes."""
+    """Return whether ``twin``, recreated from the ``repr`` of ``module``, has the same tensor shapes and attributes as
+    ``module``.
+    """
 
     def tensors(one: torch.nn.Module) -> dict[str, Any]:
         named = [*one.named_parameters(), *one.named_buffers()]

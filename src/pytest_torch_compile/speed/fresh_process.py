@@ -1,20 +1,25 @@
-"""Measure a test again in fresh processes, and read their samples."""
+"""Measure a test again in fresh processes, and read their samples.
+
+The processes compile at the same time, and measure one after another on each device.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Generator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from .. import events
 from ..cache.folder import variables
 from ..child import Child, Ended
 from ..disk import TemporaryFolder
-from . import gpus
+from . import gpus, turns
 from .deciding.confirmation import NoFigures
 from .sample import SpeedSample
 
@@ -23,7 +28,7 @@ CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
 
 
 def leave_sample(test: str, sample: SpeedSample) -> None:
-    """Write the sample to the file that an environment variable names; do nothing if the variable is not set."""
+    """Write the sample to the folder that an environment variable specifies; do nothing if it is not set."""
     if folder := os.environ.get(SAMPLES):
         name = hashlib.sha256(test.encode()).hexdigest()[:24]
         text = json.dumps({"test": test, "sample": sample.to_dict()})
@@ -31,20 +36,29 @@ def leave_sample(test: str, sample: SpeedSample) -> None:
 
 
 def run(
-    child: Child, seconds: float, environment: Mapping[str, str | None] | None = None
+    child: Child,
+    seconds: float,
+    environment: Mapping[str, str | None] | None = None,
+    stop: threading.Event | None = None,
 ) -> tuple[dict[str, SpeedSample], Ended]:
-    """Run a child process; returns the child's samples by test id, and how the child ended."""
+    """Run a child process; returns the child's samples, keyed by test id, and how the child ended."""
     with TemporaryFolder("torch-compile-samples-") as folder:
         # pytest-benchmark is disabled in pytest-xdist workers, but the child of a worker is not a worker.
-        ended = child.run({**(environment or {}), SAMPLES: str(folder), "PYTEST_XDIST_WORKER": None}, seconds)
+        environment = {**(environment or {}), SAMPLES: str(folder), "PYTEST_XDIST_WORKER": None}
+        ended = child.run(environment, seconds, stop=stop)
         left = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     return {sent["test"]: SpeedSample.from_dict(sent["sample"]) for sent in left}, ended
 
 
 def fresh_sample(
-    child: Child, *, cache: str | None, environment: Mapping[str, str | None] | None = None, seconds: float = 900.0
+    child: Child,
+    *,
+    cache: str | None,
+    environment: Mapping[str, str | None] | None = None,
+    seconds: float = 900.0,
+    stop: threading.Event | None = None,
 ) -> SpeedSample:
-    """Run one test in a fresh process; returns its sample. If ``cache`` is None, the compile cache is empty.
+    """Run one test in a fresh process; returns its sample. If ``cache`` is None, the compile cache is empty at first.
 
     Raises:
         NoFigures: If the test failed, was skipped, or took longer than ``seconds``.
@@ -52,26 +66,62 @@ def fresh_sample(
     with ExitStack() as stack:
         folder = cache or str(stack.enter_context(TemporaryFolder("torch-compile-cache-")))
         changed = {CONFIRMS: "1", **variables(folder), **(environment or {})}
-        samples, ended = run(child.with_options(compile_cache=folder), seconds, changed)
+        samples, ended = run(child.with_options(compile_cache=folder), seconds, changed, stop)
     if not samples:
         raise NoFigures(f"the fresh process returned no measurements: {ended.last_line}")
     return replace(list(samples.values())[-1], kept_cache=cache is not None)
 
 
-def fresh_samples(child: Child, at_most: int, *, own: str, cache: str | None) -> Sequence[SpeedSample]:
-    """Take samples in parallel, one on each GPU on which no other process is measuring. This process has already locked
-    the GPU ``own``.
+def fresh_samples(
+    child: Child, at_most: int, *, own: str, cache: str | None, room: int = 1
+) -> Generator[SpeedSample, None, None]:
+    """Yield samples from fresh processes as they become available, at most ``at_most``. Closing the generator ends the
+    processes that are still running.
+
+    ``room`` is the number of processes that can compile at the same time on each device. The processes use this
+    process's device ``own``, which is already locked, and all devices on which no other process is measuring.
 
     Raises:
-        NoFigures: If a process returned no samples.
+        NoFigures: If no process returned a sample.
     """
-    with gpus.free_ones(own, at_most) as free, ThreadPoolExecutor(len(free)) as pool:
-        environments = [gpus.only(uuid, free) for uuid in free]
-        return list(pool.map(lambda one: fresh_sample(child, cache=cache, environment=one), environments))
+    with gpus.free_ones(own, at_most) as free, TemporaryFolder("torch-compile-turns-") as folder:
+        devices = [free[number % len(free)] for number in range(min(at_most, room * len(free)))]
+        stop = threading.Event()
+
+        def start(uuid: str) -> Future[SpeedSample]:
+            shared = {CONFIRMS: str(devices.count(uuid)), **turns.environment(folder, uuid)}
+            environment = {**gpus.only(uuid, free), **shared}
+            return pool.submit(fresh_sample, child, cache=cache, environment=environment, stop=stop)
+
+        with ThreadPoolExecutor(len(devices)) as pool:
+            try:
+                yield from _as_they_end({start(uuid) for uuid in devices}, folder)
+            finally:
+                stop.set()
+
+
+def _as_they_end(running: set[Future[SpeedSample]], folder: Path) -> Generator[SpeedSample, None, None]:
+    """Let the processes of a group measure once all have compiled, and yield each sample when it is available."""
+    number, failed, count = 0, None, len(running)
+    while running:
+        with events.doing(f"confirming a change: {number} of up to {count} more compilations are measured"):
+            turns.begin_if_ready(folder, len(running))
+            done, running = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
+        for future in done:
+            try:
+                sample = future.result()
+            except NoFigures as error:
+                failed = error
+            else:
+                number += 1
+                yield sample
+    if failed and not number:
+        raise failed
 
 
 def cold_and_warm_start(child: Child) -> tuple[float, float]:
-    """Measure the compiled cold start in seconds, first with an empty compile cache and then with the filled cache.
+    """Return the compiled leg's cold start and warm start in seconds. Both are measured in fresh processes: the first
+    process starts with an empty compile cache, and the second process uses the cache that the first one filled.
 
     Raises:
         NoFigures: If a process returned no measurements.

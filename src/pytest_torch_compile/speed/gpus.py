@@ -1,18 +1,26 @@
-"""Distribute the GPUs of this machine among the processes of a run. Imports neither torch nor pytest."""
+"""Distribute this machine's GPUs among the processes of a run. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import takewhile
+from pathlib import Path
 
 from .measuring.device import HELD_LOCK, DeviceBusy, device_lock, nvidia_smi
+from .sample import Paired
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# The GPUs of the whole run, for a worker that sees only its own GPU: additional compilations can use any idle GPU.
+# All GPUs of the run. A worker sees only its own GPU, but additional compilations can use any idle GPU.
 ALL = "PYTEST_TORCH_COMPILE_GPUS"
 SHARED_BY = "PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU"
+
+# Memory that a process needs beside its tensors: on a GPU for the CUDA context and workspaces of libraries, and on the
+# host for torch, Triton and the compilers.
+GPU_BYTES, HOST_BYTES = 2 * 2**30, 5 * 2**30
+MEMORY_OF_HOST = Path("/proc/meminfo")
 
 
 def visible() -> list[str]:
@@ -21,7 +29,7 @@ def visible() -> list[str]:
     chosen = os.environ.get(ALL, os.environ.get(VISIBLE))
     if chosen is None:
         return list(by_index.values())
-    # As in CUDA, names may be abbreviated, and devices after an unknown device, such as -1, are ignored.
+    # As in CUDA, names may be abbreviated, and devices listed after an unknown device, such as -1, are ignored.
     names = [by_index.get(name.strip(), name.strip()) for name in chosen.split(",")]
     whole = (next((uuid for uuid in by_index.values() if name and uuid.startswith(name)), "") for name in names)
     return list(takewhile(bool, whole))
@@ -38,8 +46,8 @@ def give_worker_its_own(number: int, workers: int) -> None:
 
 @contextmanager
 def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
-    """Yield the device that this process has locked, and other idle devices, which are locked inside the ``with``
-    block.
+    """Yield at most ``at_most`` GPUs: ``own``, which this process has already locked, and idle GPUs, which are locked
+    until the ``with`` block ends.
     """
     with ExitStack() as locks:
         gpus, others = [own], visible()
@@ -53,7 +61,25 @@ def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
         yield gpus
 
 
+def room(memory: Paired | None, uuid: str) -> int:
+    """Return how many processes can compile and measure a test at the same time on each device, given the memory that
+    its eager and compiled leg need: as many as there are free cores and free memory for, but at least one.
+    """
+    limits = [(os.cpu_count() or 2) - 1]
+    if found := re.search(r"^MemAvailable: +(\d+) kB", _text(MEMORY_OF_HOST), re.M):
+        limits.append(int(found[1]) * 1024 // HOST_BYTES)
+    needed = GPU_BYTES + (round(memory.eager + memory.compiled) if memory else 0)
+    free = {row[0]: row[1] for row in nvidia_smi("--query-gpu=uuid,memory.free")}
+    if free.get(uuid, "").isdigit():
+        limits.append(int(free[uuid]) * 2**20 // needed)
+    return max(1, min(limits))
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="ascii", errors="replace") if path.exists() else ""
+
+
 def only(uuid: str, gpus: Sequence[str]) -> dict[str, str | None]:
-    """Return the environment variables for a child that measures on one of the locked devices."""
+    """Return the environment variables for a child that measures on GPU ``uuid``, one of the locked ``gpus``."""
     seen = {} if uuid not in visible() else {VISIBLE: uuid}
     return {**seen, HELD_LOCK: os.pathsep.join(gpus)}

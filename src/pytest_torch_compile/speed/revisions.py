@@ -1,5 +1,5 @@
-"""Compare the speed of this checkout with the speed of another revision. The two are compiled alternately from scratch,
-on all GPUs in parallel.
+"""Compare the speed of this checkout with that of another revision. Both are compiled from scratch, alternately, and on
+all GPUs in parallel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .deciding.constants import MAX_COMPILATIONS
 from .deciding.times import Verdict
 from .sample import SpeedSample
 
-# The number of compilations of each revision before a test can be excluded from later rounds.
+# The number of rounds (each compiles each revision once) before a test can be excluded from later rounds.
 MIN_ROUNDS = 2
 Samples = dict[str, list[SpeedSample]]
 Say = Callable[[str], None]
@@ -35,7 +35,7 @@ class CompareError(RuntimeError):
 
 @dataclass(frozen=True)
 class Compared:
-    """One test on both revisions; ``base`` is empty if the base revision does not contain the test."""
+    """One test's results on both revisions; ``base`` is empty if the base revision does not contain the test."""
 
     test: str
     base: Sequence[SpeedSample]
@@ -43,7 +43,7 @@ class Compared:
 
     @property
     def outcome(self) -> times.Outcome:
-        """The outcome; ``regressed`` even if only a count is worse."""
+        """The outcome, which is ``regressed`` even if a count is worse but no time is."""
         return "regressed" if self.decision.worse else self.decision.times.outcome
 
 
@@ -69,9 +69,10 @@ def compare_with(
 ) -> list[Compared]:
     """Run the speed tests of this checkout and of ``base`` alternately, and judge each test that exists in both.
 
-    ``arguments`` are passed to pytest. Each side runs its own tests against its own sources: the checkout, and its
-    ``src`` folder if present, come first on the path. Every run compiles from an empty cache, so unchanged graphs are
-    compiled again as well. A test that looks unchanged after two rounds is excluded from later rounds.
+    ``arguments`` are passed to pytest. Each revision runs its own tests against its own sources: its checkout, and the
+    ``src`` folder in it if there is one, come first on ``PYTHONPATH``. Every run starts with an empty compile cache, so
+    unchanged graphs are compiled again as well. A test that looks unchanged after two rounds is excluded from later
+    rounds.
 
     Raises:
         CompareError: If this is not a git checkout, ``base`` is unknown, or no speed test ran.
@@ -101,7 +102,7 @@ def compare_with(
 
 
 def judged(base: Mapping[str, Sequence[SpeedSample]], here: Mapping[str, Sequence[SpeedSample]]) -> list[Compared]:
-    """Return the verdict of each test."""
+    """Return the verdict on each test."""
     return [_one(test, base.get(test, ()), here[test], len(here)) for test in sorted(here)]
 
 
@@ -118,10 +119,10 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
 
 
 def report(compared: Iterable[Compared]) -> list[str]:
-    """Return the exact differences as a table, followed by each test with its times and their intervals."""
+    """Return a table of the counts that differ, followed by each test's changes in time and their intervals."""
     compared = list(compared)
     rows = [(one.test, difference) for one in compared for difference in one.decision.differences]
-    lines = ["counts: the same in all tests" if not rows else "counts:"]
+    lines = ["counts: the same on both revisions" if not rows else "counts:"]
     width = max((len(test) for test, _ in rows), default=0)
     lines += [f"  {test:{width}}  {'worse ' if found.worse else 'better'}  {found}" for test, found in rows]
     lines += ["", "times relative to eager, with both revisions compiled from scratch:"]
@@ -139,9 +140,9 @@ def report(compared: Iterable[Compared]) -> list[str]:
 
 
 def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) -> tuple[dict[str, SpeedSample], str]:
-    """Run the speed tests of one side once, from an empty compile cache, with one GPU for each worker."""
+    """Run one revision's speed tests once, with an empty compile cache and one worker for each GPU."""
     with TemporaryFolder("torch-compile-cache-") as cache:
-        # Passed as arguments instead of job options, which an older revision's plugin may not support.
+        # These are passed as arguments, because an older revision's plugin may not support job options.
         ours = ["--compile-perf=track", f"--compile-cache={cache}", f"--compile-baselines={cache}/none", "-q"]
         if (workers := len(gpus.visible())) > 1 and find_spec("xdist"):
             ours += ["-n", str(workers)]
@@ -150,7 +151,7 @@ def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) ->
         # Each revision imports its own sources, even if another checkout is installed.
         sources = [str(path) for path in (folder / "src", folder) if path.is_dir()]
         path = os.pathsep.join(filter(None, [*sources, os.environ.get("PYTHONPATH")]))
-        # By default, a child does not start pytest-xdist workers.
+        # By default, a child does not start pytest-xdist workers, so these options turn them on.
         kept = {"numprocesses": workers, "dist": "load"} if workers > 1 and find_spec("xdist") else {}
         child = Child([*ours, *arguments], folder, Job(tests, kept))
         environment = {"PYTHONPATH": path, fresh_process.CONFIRMS: None}

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 SCHEMA_VERSION = 2
-# Rounds stop after this time, or once the interval of the ratio has this half width. On a shared host, half a second
-# led to half widths of up to 9%, and of 2.7% for the median test.
+# Rounds stop after this many seconds, or once the ratio's 95% interval has this half width. On a shared host, half a
+# second of rounds led to half widths of up to 9%, and of 2.7% for the median test.
 SECONDS, PRECISION = 4.0, 0.002
 
 
@@ -27,7 +27,7 @@ class Paired:
 
 
 class Times(NamedTuple):
-    """The times of both legs in seconds and the log of the ratio of these times, in the form stored in a baseline."""
+    """The times of both legs in seconds, and log(compiled / eager), as stored in a baseline."""
 
     eager: float
     compiled: float
@@ -36,11 +36,11 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True)
 class Exact:
-    """The counts in one leg; a count is None if it was not observed.
+    """The counts for one leg; a count is None if it was not observed.
 
-    The counts per call are the launched ``kernels`` (including copies and fills), ``collectives`` and ``cuda_graphs``,
-    ``syncs`` (waits of the host for the device), and ``python_calls``. ``memory`` is the peak in bytes. The other
-    counts are taken during compilation and warm-up.
+    Counted per call: launched ``kernels`` (including copies and fills), ``collectives`` and ``cuda_graphs``, ``syncs``
+    (how often the host waits for the device), and ``python_calls``. ``memory`` is the peak in bytes. All other counts
+    are totals over compilation and warm-up.
     """
 
     kernels: int | None = None
@@ -56,7 +56,7 @@ class Exact:
     cudagraph_skips: int | None = None
 
     def counted(self) -> dict[str, int]:
-        """Return the observed counts, by name."""
+        """Return the observed counts, keyed by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -64,8 +64,8 @@ class Exact:
 class Run:
     """One compilation of one test, for comparison: the times of both legs and the conditions of the measurement.
 
-    ``start`` and ``warm_start`` are in seconds. ``code`` identifies the compiled code, and ``device`` is the id of the
-    device. ``kept_cache`` is true if the compile cache was not empty when this process started.
+    ``start`` and ``warm_start`` are in seconds. ``code`` identifies the compiled code, and ``device_id`` the device.
+    ``kept_cache`` is true if this run used a persistent compile cache.
     """
 
     wall: Times
@@ -83,11 +83,11 @@ class SpeedSample:
     """One process's measurement of one target.
 
     ``wall`` is the time per call, ``host`` the time until the call is enqueued, ``device`` the sum of the kernel
-    durations, and ``memory`` the peak in bytes. ``kernels``, ``python_calls`` (both per call) and ``cold_start`` are
-    pairs of an eager and a compiled value. ``exact`` contains the counts of the compiled leg, and ``breaks`` its graph
-    breaks with their locations. ``start`` is the compiled cold start in seconds with an empty and with a filled compile
-    cache, each in a fresh process. ``code`` identifies the compiled code. ``problems`` lists the reasons why times must
-    not be gated.
+    durations, and ``memory`` the peak in bytes. ``kernels``, ``python_calls`` (both per call) and ``cold_start`` (in
+    seconds) are pairs of an eager and a compiled value. ``exact`` contains the counts of the compiled leg, and
+    ``breaks`` its graph breaks with their locations. ``start`` contains the compiled leg's start-up time in seconds
+    with an empty compile cache and with a filled compile cache, each measured in a fresh process. ``code`` identifies
+    the compiled code. ``problems`` lists the reasons why the times must not be gated.
     """
 
     wall: Paired
@@ -113,7 +113,7 @@ class SpeedSample:
 
     @property
     def speedup(self) -> float:
-        """Eager wall time over compiled wall time."""
+        """Eager wall time divided by compiled wall time."""
         return self.wall.eager / self.wall.compiled
 
     def run(self) -> Run:

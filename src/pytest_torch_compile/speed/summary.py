@@ -1,4 +1,4 @@
-"""Finish a session with speed tests: write the table of verdicts, update the baselines, and list unused entries."""
+"""Finish a session with speed tests: print the table of verdicts, update the baselines, and list unused entries."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def finish(
     collected: Iterable[str] = (),
     selected: Iterable[str] = (),
 ) -> None:
-    """Write the table of verdicts. If ``update`` is set, write the baselines and a table of their changes as well.
+    """Print the table of verdicts. If ``update`` is true, also update the baselines and print a table of the changes.
 
     Args:
-        say: writes a line; accepts colours as keyword arguments, like pytest's terminal reporter.
-        say_not_written: writes a line with the reason why the baselines could not be updated.
+        say: prints a line; accepts colours as keyword arguments, like pytest's terminal reporter.
+        say_not_written: prints a line with the reason why the baselines could not be updated.
         collected: the ids of all collected speed tests, which are needed to find unused entries.
-        selected: files in which only some tests were selected.
+        selected: the files in which only some tests were selected.
     """
     for line, outcome in table(results):
         say(line, **({COLOURS[outcome]: True} if outcome else {}))
@@ -98,7 +98,7 @@ def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[
 
 
 def _figures(entry: Mapping[str, Any] | None) -> str:
-    """Return the mean speedups of an entry."""
+    """Return an entry's mean speedups and its number of runs."""
     runs = stored_runs.runs_of(entry)
     if not runs:
         return "none"

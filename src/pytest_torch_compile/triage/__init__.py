@@ -1,1 +1,1 @@
-"""Compare the tests of one commit under two torch releases, and group new failures by cause."""
+"""Compare the test results of one commit under two torch releases, and group the failures by cause."""

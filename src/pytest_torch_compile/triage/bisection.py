@@ -12,8 +12,8 @@ RunOn = Callable[[str, Sequence[str]], Mapping[str, Result]]
 
 
 def bisect(groups: Sequence[Group], releases: Sequence[str], run_on: RunOn) -> list[Group]:
-    """Return the groups, each with the two releases between which the failure first appeared. Only inconclusive
-    releases may lie between these two.
+    """Return the groups, each with the two releases between which the failure first appeared. Any releases between
+    these two are inconclusive: the test does not run on them, or fails only with other causes.
 
     Args:
         groups: The groups of failures that occur in the newest release but not in the oldest.
@@ -22,7 +22,7 @@ def bisect(groups: Sequence[Group], releases: Sequence[str], run_on: RunOn) -> l
     known: dict[tuple[str, str], Result | None] = {}
 
     def fails(release: str, group: Group) -> bool | None:
-        """Return whether the failure occurs, or None if the test does not run, or fails for a different cause."""
+        """Return whether the failure occurs; None if the test does not run, or fails only with other causes."""
         test = group.example.test
         if (release, test) not in known:
             wanted = sorted({other.example.test for other in groups} - {t for r, t in known if r == release})

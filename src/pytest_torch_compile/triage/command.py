@@ -25,12 +25,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command; unknown options are passed to pytest."""
     either = "a release such as 2.13.0 (uv creates an environment for it), or the path to a Python interpreter"
     parser.add_argument("--old", required=True, metavar="TORCH", help=f"the old torch version: {either}")
-    parser.add_argument("--new", required=True, metavar="TORCH", help="the new torch version, in the same form")
+    parser.add_argument("--new", required=True, metavar="TORCH", help="the new torch version, in the form of --old")
     parser.add_argument(
         "--install",
         action="append",
         metavar="WORDS",
-        help="additional packages for uv to install, such as '-e .[test]'; may be repeated (default: -e .)",
+        help="packages for uv to install, such as '-e .[test]'; may be repeated (default: -e . in a project's folder)",
     )
     parser.add_argument(
         "--output",
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="folder for triage.md, triage.html and reproductions",
     )
     parser.add_argument(
-        "--bisect", action="store_true", help="find the release in which each new group of failures first appeared"
+        "--bisect", action="store_true", help="find the release in which each group of new failures first appeared"
     )
     parser.add_argument(
         "--releases",
@@ -89,7 +89,7 @@ def compare(
 
     Args:
         arguments: The arguments of pytest: tests and options.
-        reproductions: The folder for the reproductions.
+        reproductions: The folder for scripts that reproduce failures.
 
     Raises:
         TriageError: If pytest did not finish in an environment.
@@ -114,16 +114,16 @@ def _environment(given: str, install: Sequence[str], say: Say) -> Environment:
 def _run(
     side: Environment, arguments: Sequence[str], tests: Sequence[str] | None, say: Say, **options: object
 ) -> dict[str, Result]:
-    say(f"torch {side.torch}: running {'the tests' if tests is None else f'{len(tests)} tests again'}")
+    say(f"torch {side.torch}: {'running the tests' if tests is None else f'tests to run again: {len(tests)}'}")
     runs = run_tests(side, arguments, tests, say, **options)
-    say(f"torch {side.torch}: {len(runs)} tests, {sum(bool(run.failures) for run in runs.values())} fail")
+    say(f"torch {side.torch}: tests: {len(runs)}, failed: {sum(bool(run.failures) for run in runs.values())}")
     return runs
 
 
 def _reproduced(
     groups: Sequence[Group], sides: Sequence[Environment], arguments: Sequence[str], folder: Path, say: Say
 ) -> list[Group]:
-    """Return all groups, each with a script that reproduces its failure, if one can be written."""
+    """Return all groups, each with a script that reproduces its failure, if such a script can be written."""
     of_old = {Status.GONE, Status.NOT_ON_NEW}
     of_new = {Status.NEW, Status.KNOWN, Status.NOT_ON_OLD}
     for side, statuses, name in zip(sides, (of_old, of_new), ("old", "new"), strict=True):
@@ -136,7 +136,7 @@ def _reproduced(
 def _bisected(
     groups: Sequence[Group], releases: Sequence[str], arguments: Sequence[str], install: Sequence[str], say: Say
 ) -> list[Group]:
-    """Return all groups; new groups include the release in which they first appeared."""
+    """Return all groups; groups of new failures include the release in which they first appeared."""
 
     def run_on(release: str, tests: Sequence[str]) -> dict[str, Result]:
         try:

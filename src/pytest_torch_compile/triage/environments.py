@@ -50,11 +50,11 @@ class Environment:
 
 
 def environment(given: str, install: Sequence[str], folder: Path | None = None) -> Environment:
-    """Return the environment for a torch release, or for the path of a Python interpreter.
+    """Return the environment for ``given``, a torch release or the path of a Python interpreter.
 
     Args:
         install: Additional arguments for ``uv pip install`` in a new environment.
-        folder: The folder for environments. By default the user's cache folder.
+        folder: The folder in which environments are created. By default, it is in the user's cache folder.
 
     Raises:
         TriageError: If the interpreter or release does not exist, uv is missing, or the plugin is not installed in that
@@ -112,13 +112,13 @@ def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
     """
     uv = shutil.which("uv")
     if uv is None:
-        raise TriageError("uv is not on PATH: pip install uv, or use interpreters instead of releases")
+        raise TriageError("uv is not on PATH: run pip install uv, or pass interpreters instead of releases")
     try:
         needs = [f"torch=={release}", "pytest-xdist", *_ours(), *(word for one in install for word in shlex.split(one))]
     except ValueError as error:
         raise TriageError(f"--install {' '.join(install)!r}: {error}") from None
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    # Dependencies added to the project later are installed, too.
+    # If the project's dependencies change later, a new environment is created.
     project = [file.read_text(encoding="utf-8", errors="replace") for file in map(Path, _PROJECT) if file.is_file()]
     known_by = json.dumps([version, needs, os.getcwd(), project])
     home = folder / f"torch-{release}-{hashlib.sha256(known_by.encode()).hexdigest()[:12]}"

@@ -32,7 +32,7 @@ class Route(Enum):
 @dataclass(frozen=True)
 class Cause:
     """The common cause of a group of failures. Among causes of the same kind, ``what``, ``where`` and ``op`` identify
-    it.
+    the cause.
 
     A diagnosis has a time limit, so it may find out less about a wrong result in one run than in another.
     """
@@ -47,7 +47,7 @@ class Cause:
         return f"{self.kind}: {self.what}{op}{where}"
 
     def may_be(self, other: Cause) -> bool:
-        """Return whether both causes may be the same, as far as is known."""
+        """Return whether both causes may be the same. Parts that are unknown in either cause are not compared."""
         whats, others = {self.what, other.what} - {UNKNOWN_STAGE}, [{self.where, other.where}, {self.op, other.op}]
         return self.kind == other.kind and all(len(values - {""}) < 2 for values in (whats, *others))
 
@@ -119,7 +119,7 @@ def _failures(test: str, report: Mapping[str, Any]) -> list[Failure]:
     observed = report.get("torch_compile") or {"checks": (), "timings": ()}
     shown = report["longrepr"]
     raised = str((shown.get("reprcrash") or {}).get("message", "")) if isinstance(shown, Mapping) else ""
-    # A check may have failed as expected before another failure.
+    # If the test ended with an exception other than a failed check, its failed checks were expected by the test.
     of_check = not raised or CompileCheckFailed.__name__ in raised.partition("\n")[0]
     return (list(_of_checks(test, observed)) if of_check else []) or [_of_traceback(test, shown)]
 
@@ -181,8 +181,8 @@ _OF_KIND = {
     **dict.fromkeys(("cudagraph-skip", "cache-miss", "structure", "memory", "slowdown"), Route.INDUCTOR),
     **dict.fromkeys(("numerics", "gradient", "metadata", "mutation", "state", "aliasing"), Route.NUMERICS),
 }
-# The part of torch that raised the exception, identified by its files, with the innermost part first. Operators are
-# ignored, because operators run user code, too.
+# The parts of torch that may raise an exception, identified by their folders. Operators are ignored, because operators
+# run user code, too.
 _OF_FOLDER = {
     "torch/_dynamo": Route.DYNAMO,
     "torch/_functorch": Route.AOT_AUTOGRAD,
@@ -214,9 +214,7 @@ def place_of(location: Mapping[str, Any] | None) -> str:
 
 
 def portable(text: str) -> str:
-    """Return the text, in which paths of installed files are shortened so that they do not contain folders of this
-    machine.
-    """
+    """Shorten the paths of installed files in a text, so that they do not contain folders of this machine."""
     return re.sub(r"(?:[A-Za-z]:)?[^\s:'\"]*/(?:site-packages|dist-packages|python3\.\d+)/", "", text)
 
 
@@ -246,8 +244,8 @@ def _of_traceback(test: str, shown: Any) -> Failure:
 
 
 def _last_line(text: str) -> str:
-    """Return the lines that pytest marks as the error (in a chain of exceptions, the final error); if there are none,
-    return the final line.
+    """Return the line that pytest marks as the error (in a chain of exceptions, the final error); if there is none,
+    return the last line.
     """
     marked = re.findall(r"^E +(\S.*)$", text, re.MULTILINE)
     named = [line for line in marked if re.match(r"[A-Za-z_][\w.]*: ", line)]

@@ -29,10 +29,10 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Group:
-    """Failures with the same cause and status. ``example`` is the failure of the fastest test; ``first_bad`` comes from
-    a bisection.
+    """Failures with the same cause and status. ``example`` is the failure of the fastest test. ``last_good`` and
+    ``first_bad`` are the releases that a bisection found.
 
-    On the page, each group is identified by a number.
+    The pages identify each group by its number.
     """
 
     status: Status
@@ -112,7 +112,7 @@ def _group(status: Status, cause: Cause, failures: Sequence[Failure], seconds: M
 
 
 def to_reproduce(groups: Sequence[Group], statuses: Collection[Status]) -> list[str]:
-    """Return the fastest test of each group."""
+    """Return the fastest test of each group that has one of these statuses."""
     return sorted({group.example.test for group in groups if group.status in statuses})
 
 

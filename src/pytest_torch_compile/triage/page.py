@@ -87,7 +87,7 @@ def markdown(triage: Triage) -> str:
     for remark in triage.remarks:
         lines += [safe_text.markdown(remark), ""]
     if triage.groups:
-        lines += ["| | status | tests | cause | look at |", "|---:|---|---:|---|---|"]
+        lines += ["| | status | tests | cause | look first at |", "|---:|---|---:|---|---|"]
     for number, group in enumerate(triage.groups, 1):
         cells = (str(number), group.status.value, str(len(group.tests)), code(str(group.cause)), group.route.value)
         lines.append(f"| {' | '.join(cells)} |")
@@ -111,7 +111,7 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
         Status.NOT_ON_NEW: f"with {old}; it did not run with {new}",
     }
     began = f" It {_began(group)}." if group.first_bad else ""
-    yield f"Fails {where[group.status]}.{began} Look at: {group.route.value}."
+    yield f"Fails {where[group.status]}.{began} Look first at: {group.route.value}."
     yield ""
     yield f"Message: {code(example.message)}"
     yield ""
@@ -135,7 +135,7 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
 
 
 def reproduction(group: Group) -> list[str]:
-    """Return the lines of the reproduction that fit into an issue."""
+    """Return the lines of the reproduction, shortened to fit into an issue."""
     if not group.example.reproduction:
         return []
     path = Path(group.example.reproduction)
@@ -171,7 +171,7 @@ def write(triage: Triage, folder: Path) -> Path:
 
 
 def _began(group: Group) -> str:
-    return f"fails with torch {group.first_bad}, and passes with {group.last_good}"
+    return f"first fails with torch {group.first_bad}; the last release on which it passes is {group.last_good}"
 
 
 def _command(group: Group) -> str:

@@ -36,7 +36,7 @@ class _Progress:
             self._reports, self._since = reports, time.monotonic()
         elif time.monotonic() - self._since > STUCK_SECONDS:
             raise _Stuck
-        self._say(f"torch {self._torch}: {reports // len(_PHASES)} tests finished")
+        self._say(f"torch {self._torch}: tests finished: {reports // len(_PHASES)}")
 
 
 def run_tests(
@@ -83,7 +83,7 @@ def run_tests(
     if ended.status not in _COMPLETE or not ended.finished:
         raise TriageError(f"pytest did not finish under torch {environment.torch}: {ended.last_line}")
     if left:
-        raise TriageError(f"{len(left)} tests did not run under torch {environment.torch}, such as {left[0]}")
+        raise TriageError(f"tests that did not run under torch {environment.torch}: {len(left)}, such as {left[0]}")
     if tests is None and all(result.outcome == "skipped" for result in results.values()):
         raise TriageError(f"no test ran under torch {environment.torch}: {ended.last_line}")
     return results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import pytest
@@ -24,14 +24,15 @@ def sample(slower: float = 0.0, problems: Sequence[str] = (), **counts: int) -> 
 
 
 def decided(*samples: SpeedSample, at_once: int = 1, before: Any = None, **options: Any) -> tuple[Decision, list[int]]:
-    """The decision, and how many further compilations each question allowed. ``at_once``: as many GPUs are free."""
+    """The decision, and how many further compilations each question allowed. ``at_once`` run at a time."""
     left, asked = list(samples[1:]), []
 
-    def another(at_most: int) -> Sequence[SpeedSample]:
+    def another(at_most: int) -> Generator[SpeedSample, None, None]:
         asked.append(at_most)
         if not left:
             raise NoFigures("the fresh process failed")
-        return [left.pop(0) for _ in range(min(at_once, at_most, len(left)))]
+        for _ in range(min(at_once, at_most, len(left))):
+            yield left.pop(0)
 
     baseline = StoredTest(stored(10) if before is None else before, COUNTS)
     return decide(baseline, samples[0], another, tests=24, **options), asked
@@ -47,9 +48,23 @@ def test_slower_compilation_takes_as_many_as_decide_it() -> None:
     assert (decision.times.outcome, asked, decision.changed) == ("regressed", [7, 6, 5, 4], True)
 
 
-def test_gpus_that_are_free_measure_at_once() -> None:
+def test_compilations_that_run_together_are_one_question() -> None:
     decision, asked = decided(*[sample(0.1)] * 8, at_once=4)
     assert (decision.times.outcome, asked, len(decision.samples)) == ("regressed", [7], 5)
+
+
+def test_compilations_that_are_still_running_are_ended_once_it_is_decided() -> None:
+    ended = []
+
+    def another(at_most: int) -> Generator[SpeedSample, None, None]:
+        try:
+            for _ in range(at_most):
+                yield sample(0.1)
+        finally:
+            ended.append(at_most)
+
+    decision = decide(StoredTest(stored(10), COUNTS), sample(0.1), another, tests=24)
+    assert (decision.times.outcome, len(decision.samples), ended) == ("regressed", 5, [7])
 
 
 def test_eight_compilations_are_the_most() -> None:
@@ -82,7 +97,7 @@ def test_worse_count_that_is_certain_ends_the_confirmation_of_times(counts: dict
     decision, asked = decided(*[sample(0.1, **counts)] * 8, until_red=True)
     assert ({one.quantity.name for one in decision.worse}, asked) == (set(counts), further)
     assert (decision.times.outcome, len(decision.samples)) == ("inconclusive", 2)
-    assert "run with --compile-perf=track to confirm it" in explain("test", decision, StoredTest(stored(10), COUNTS))
+    assert "run with --compile-perf=track to confirm this" in explain("test", decision, StoredTest(stored(10), COUNTS))
     decision, asked = decided(*[sample(0.1, **counts)] * 8)
     assert (decision.times.outcome, asked) == ("regressed", [7, 6, 5, 4])
 

@@ -1,18 +1,18 @@
 """Stand-ins that let torch compile for a CUDA GPU on a machine without that GPU. For use only in a fresh process.
 
 The stand-ins replace names in torch for the rest of the process, so ``put_all`` refuses to run in a process that is
-used for anything else. Each file describes what it replaces and why:
+also used for anything else. The docstring of each module describes what the module replaces and why:
 
-- ``card``: the driver's information about the device;
+- ``card``: information that torch requests from the driver;
 - ``triton_target``: Triton's driver;
-- ``engine``: the C++ engine of autograd, which requests streams;
-- ``attention``, ``convolution``: choices that C++ code makes based on properties of the device;
-- ``recorded``: the cards and torch versions for which these choices were checked;
-- ``constants``: constant folding, which would run operators on the card;
-- ``generated``: compiled kernels, which would need the card;
-- ``fake``: tensors on the card;
-- ``valued``: tensors on the card that have values as well, because the card's operators are computed on the CPU;
-- ``ptxas``: compiling generated kernels for the card;
+- ``engine``: autograd's C++ engine, which requests CUDA streams;
+- ``attention``, ``convolution``: choices that C++ code makes based on device properties;
+- ``recorded``: whether these choices were verified for a GPU and torch version;
+- ``constants``: constant folding, which would run operators on the GPU;
+- ``generated``: compiled kernels, which would need the GPU;
+- ``fake``: fake CUDA tensors;
+- ``valued``: fake CUDA tensors that also have values, because each operator is also computed on the CPU;
+- ``ptxas``: compiling generated kernels for the GPU;
 - ``interpret``, ``language``: running generated kernels on the CPU;
 - ``choices``: fixed values for decisions that Inductor normally makes by timing.
 """
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from ...plan.cards import Card
     from .generated import Generator
 
-OLDEST = Version("2.11")  # the stand-ins were not tried with older versions of torch
-VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set for a process that the stand-ins may change permanently
+OLDEST = Version("2.11")  # the stand-ins have not been tested with older versions of torch
+VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set in a process that the stand-ins may change permanently
 
 
 def missing() -> str:
@@ -47,11 +47,11 @@ def missing() -> str:
 
 
 def put_all(card: Card, assume: Callable[[str], None]) -> Generator:
-    """Make this process compile for the card; ``assume`` is called for each rule that was not checked on this kind of
-    card.
+    """Make this process compile for the GPU that ``card`` describes. ``assume`` is called with each rule that is used
+    but was not verified for this GPU and torch version.
     """
     if os.environ.get(VARIABLE) != "1":
-        raise RuntimeError("the stand-ins for a GPU can be installed only in a process that was started to plan")
+        raise RuntimeError("the stand-ins for a GPU can be installed only in a process that was started for planning")
     from . import attention, choices, constants, convolution, engine, generated, triton_target
     from . import card as of_card
 

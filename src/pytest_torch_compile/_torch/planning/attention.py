@@ -1,9 +1,8 @@
-"""Choose the kernel of ``scaled_dot_product_attention``. In torch, C++ code chooses it based on properties of the
-device.
+"""Choose the kernel for ``scaled_dot_product_attention``. In torch, C++ code makes this choice based on device
+properties.
 
-Replaces the kernels of the operator for CUDA. The conditions are taken from torch's ``sdp_utils.cpp``, in the same
-order. ``RECORDED`` lists the choices that were checked on a real card; a plan lists every other choice as an
-assumption.
+Replaces the operator's CUDA implementation. The conditions and their order are taken from torch's ``sdp_utils.cpp``.
+If they were not verified on this kind of GPU, the plan lists each choice as an assumption.
 """
 
 from __future__ import annotations
@@ -14,21 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .recorded import card_and_torch, not_recorded
+from .recorded import not_recorded
 
 if TYPE_CHECKING:
     from ...plan.cards import Card
 
 CUDNN, FLASH, EFFICIENT, MATH = "cuDNN", "flash", "memory-efficient", "math"
-# The kernels that were chosen on a real card under these conditions, by capability and torch version.
-RECORDED = {((9, 0), "2.11"): (CUDNN, MATH)}
 _HALF = (torch.float16, torch.bfloat16)
 _library: Any = None
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of one call of the operator, and the card's compute capability."""
+    """The inputs of one call to the operator, and the GPU's compute capability."""
 
     query: torch.Tensor
     key: torch.Tensor
@@ -57,9 +54,9 @@ class Inputs:
 
 
 def put_attention(card: Card, assume: Callable[[str], None]) -> None:
-    """Choose the kernel as torch does on the card; ``assume`` is called for each choice that is not recorded."""
+    """Choose the kernel as torch does on the GPU; ``assume`` is called for each choice that was not verified."""
     global _library
-    kernels = RECORDED.get(card_and_torch(card), ())
+    unsure = not_recorded(card)
 
     def attention(
         query: torch.Tensor,
@@ -74,11 +71,8 @@ def put_attention(card: Card, assume: Callable[[str], None]) -> None:
     ) -> torch.Tensor:
         inputs = Inputs(query, key, value, attn_mask, dropout_p, is_causal, card.capability)
         kernel = kernel_of(inputs)
-        if kernel not in kernels:
-            assume(
-                f"attention uses the {kernel} kernel, according to the rules in torch's source; "
-                f"{not_recorded(card, ())}"
-            )
+        if unsure:
+            assume(f"attention uses the {kernel} kernel, according to the rules in torch's source; {unsure}")
         return _run(kernel, inputs, scale, enable_gqa)
 
     _library = torch.library.Library("aten", "IMPL")
@@ -101,7 +95,8 @@ def _fits(inputs: Inputs) -> bool:
 
 def _cudnn(inputs: Inputs) -> bool:
     heads = (inputs.head, int(inputs.value.shape[-1]))
-    sizes = all(head <= 128 and head % 8 == 0 for head in heads)
+    largest = 256 if inputs.capability == (9, 0) else 128
+    sizes = all(head <= largest and head % 8 == 0 for head in heads)
     lengths = inputs.key.shape[2] != 1 and not (inputs.query.shape[2] == 1 and inputs.dropout)
     allowed = torch.backends.cuda.cudnn_sdp_enabled() and not torch.are_deterministic_algorithms_enabled()
     return allowed and _fits(inputs) and inputs.query.dtype in _HALF and sizes and lengths
@@ -129,7 +124,7 @@ _POSSIBLE: dict[str, Callable[[Inputs], bool]] = {CUDNN: _cudnn, FLASH: _flash, 
 
 
 def _run(kernel: str, inputs: Inputs, scale: float | None, enable_gqa: bool) -> torch.Tensor:
-    """Call the operator of a kernel in the same way as ``attention.cpp``."""
+    """Call a kernel's operator as torch's ``attention.cpp`` does."""
     ops = torch.ops.aten
     query, key, value, dropout, causal = inputs.query, inputs.key, inputs.value, inputs.dropout, inputs.causal
     mask = _additive(inputs.mask, query.dtype, -65504.0 if kernel == CUDNN else float("-inf"))

@@ -10,11 +10,11 @@ from typing import Any
 
 
 def blocks_of(name: str, source: str) -> tuple[Mapping[str, int], ...]:
-    """Return the candidate block sizes that Inductor would time on the card; empty for a user-defined kernel."""
+    """Return the candidate block sizes that Inductor would time on the GPU; empty if they cannot be read."""
     from torch._inductor.codecache import PyCodeCache
 
     try:
         kernel: Any = getattr(PyCodeCache.load(source), name)
         return tuple({**config.kwargs, "num_warps": config.num_warps} for config in kernel.configs)
-    except Exception:  # block sizes are only shown, and reading a user-defined kernel may need the card
+    except Exception:  # block sizes are only shown, and loading a user-defined kernel may need the GPU
         return ()

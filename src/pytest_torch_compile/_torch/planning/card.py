@@ -1,6 +1,6 @@
-"""Present the card to torch: properties, device, streams, memory figures and random state.
+"""Present the GPU to torch: its properties, device index, streams, memory sizes and random state.
 
-Replaces functions of ``torch.cuda`` and ``torch._C`` that ask the driver, so that all code that calls these functions
+Replaces functions of ``torch.cuda`` and ``torch._C`` that query the driver, so that all code that calls these functions
 (dynamo's device interfaces, Inductor's hints, ``has_triton``) works unchanged.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: the names below, ``torch.cuda._initialized`` and
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def put_card(card: Card) -> None:
-    """Make torch in this process behave as if the card were installed. This cannot be undone."""
+    """Make torch in this process behave as if the GPU were installed. This cannot be undone."""
     properties = _properties(card)
     cuda: Any = torch.cuda
     cuda._initialized = True  # so that nothing initialises CUDA
@@ -31,7 +31,7 @@ def put_card(card: Card) -> None:
     cuda.default_generators = (torch.Generator("cpu"),)
     cuda.device_count = lambda: 1
     cuda._get_device_properties = lambda device=0: properties
-    # Two separate functions, because dynamo has a handler for each of the originals.
+    # Two separate functions, because dynamo registers a handler for each of them.
     cuda._exchange_device = lambda index: 0
     cuda._maybe_exchange_device = lambda index: 0
     cuda.synchronize = lambda device=None: None

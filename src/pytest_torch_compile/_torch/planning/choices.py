@@ -1,7 +1,7 @@
-"""Fix the decisions that Inductor makes by timing candidates on the card, so that a plan is always the same.
+"""Fix the decisions that Inductor makes by timing candidates on the GPU, so that plans are reproducible.
 
 The fast path of torch's encoder layers is turned off as well: it is a C++ operator without generated code, and cannot
-be traced without the card.
+be traced without the GPU.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: the options of ``torch._inductor.config`` below.
 """
@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-# The option, its value in a plan, and a text for the user. A plan lists only choices that differ from the user's
-# settings.
+# Maps each option to its value in a plan and a line for the user. A plan lists only the choices that differ from the
+# user's settings.
 CHOICES: dict[str, tuple[Any, str]] = {
     "shape_padding": (False, "matrix products are not padded (shape_padding)"),
     "max_autotune": (False, "no autotuning: libraries compute matrix products and convolutions (max_autotune)"),
@@ -28,7 +28,7 @@ _asked: dict[str, Any] = {}  # the process's settings before this module changed
 
 
 def fix_choices() -> None:
-    """Fix the choices for this process, and turn off the caches of compiled code."""
+    """Fix the choices for this process, and turn off the compile caches."""
     config: Any = torch._inductor.config
     for name, (value, _) in CHOICES.items():
         if hasattr(config, name):
@@ -51,8 +51,8 @@ def fall_back_to_operators(*, on: bool) -> None:
 def choices_of(
     mode: str | None, options: Mapping[str, Any] | None, modules: Iterable[torch.nn.Module] = ()
 ) -> list[str]:
-    """Return a text for each fixed choice that the settings, mode or options would leave to timing, and a text if the
-    fast path was turned off.
+    """Return a line for each fixed choice that the user's settings, mode or options would leave to timing, and a line
+    if one of the modules would have used the fast path.
     """
     asked = {**_asked, **_options(mode, options)}
     fixed = [text for name, (value, text) in CHOICES.items() if asked.get(name, value) != value]
@@ -63,8 +63,8 @@ def choices_of(
 
 
 def fixed_options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return a mode's Inductor options and the additional ``options``, except for the fixed options; None if no options
-    remain.
+    """Return the mode's Inductor options, updated with ``options``, without the options in ``CHOICES``; None if no
+    options remain.
     """
     return {name: value for name, value in _options(mode, options).items() if name not in CHOICES} or None
 

@@ -1,9 +1,10 @@
 """Run constant folding on the CPU.
 
-Inductor's joint-graph pass folds constants by running operators such as ``aten.full`` on the device of the graph. The
-value of a constant does not depend on the device, so ``run_node`` and ``__init__`` of the pass are replaced with
-functions that create tensors on the CPU. The class is from ``torch._inductor.fx_passes.joint_graph``; checked on torch
-2.11, 2.13 and 2.15.
+Inductor's joint-graph pass folds constants by running operators such as ``aten.full`` on the graph's device. The value
+of a constant does not depend on the device, so ``run_node`` and ``__init__`` of ``UniformValueConstantFolder`` are
+replaced with functions that create tensors on the CPU.
+
+Private name used, checked on torch 2.11, 2.13 and 2.15: this class, in ``torch._inductor.fx_passes.joint_graph``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Choose the library and the memory layout of a convolution. In torch, C++ code chooses them based on what cuDNN
+"""Choose the library and the memory format for a convolution. In torch, C++ code makes this choice based on what cuDNN
 reports about the device.
 
-Replaces ``torch._C._select_conv_backend`` and ``torch._C._conv_determine_backend_memory_format`` for tensors on CUDA,
-with cuDNN and its rule: the layout is channels last if the input or the weight has such strides. ``RECORDED`` lists the
-cards on which this rule was checked; if a plan's card is not in the list, the plan lists the rule as an assumption.
-Strides are judged by torch's Python version of the rule, ``suggest_memory_format`` of ``torch._prims_common``.
+Replaces ``torch._C._select_conv_backend`` and ``torch._C._conv_determine_backend_memory_format``. For CUDA tensors, the
+replacements select cuDNN and follow its rule: the memory format is channels last if the input or the weight is channels
+last, according to ``suggest_memory_format`` of ``torch._prims_common``. If this rule was not verified on this kind of
+GPU, the plan lists it as an assumption.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from .recorded import not_recorded
 if TYPE_CHECKING:
     from ...plan.cards import Card
 
-RECORDED = {((9, 0), "2.11")}
-
 
 def put_convolutions(card: Card, assume: Callable[[str], None]) -> None:
-    """Decide convolutions on CUDA in the same way as cuDNN; ``assume`` is called if the rule was not checked on the
-    card.
+    """Choose the library and memory format for CUDA convolutions; ``assume`` is called if the rule was not verified for
+    the GPU and this torch version.
     """
     core: Any = torch._C
     select, layout = core._select_conv_backend, core._conv_determine_backend_memory_format
-    unsure = not_recorded(card, RECORDED)
+    unsure = not_recorded(card)
 
     def select_on_card(*args: Any, **kwargs: Any) -> Any:
         tensor = kwargs["input"] if "input" in kwargs else args[0]
@@ -39,7 +37,7 @@ def put_convolutions(card: Card, assume: Callable[[str], None]) -> None:
         if tensor.device.type != "cuda":
             return layout(tensor, weight, backend)
         if unsure:
-            assume(f"convolutions use cuDNN and its layouts; {unsure}")
+            assume(f"convolutions use cuDNN and its memory formats; {unsure}")
         layouts = (suggest_memory_format(tensor), suggest_memory_format(weight))
         return next((one for one in layouts if one is not torch.contiguous_format), torch.contiguous_format)
 

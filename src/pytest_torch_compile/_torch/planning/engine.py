@@ -1,11 +1,12 @@
-"""Run autograd without the card, by calling the nodes of the graph from Python.
+"""Run autograd without a GPU, by calling the nodes of the autograd graph from Python.
 
-Replaces ``torch.autograd.grad`` and ``torch.autograd.backward``, which ``Tensor.backward`` calls. For CUDA tensors,
-torch's C++ engine requests streams from the driver and uses a thread for each device. This engine calls the nodes in
-the same order, and sums over broadcast dimensions and casts in the same way. Tensor hooks do not run.
+Replaces ``torch.autograd.grad`` and ``torch.autograd.backward`` (which ``Tensor.backward`` calls). For CUDA tensors,
+torch's C++ engine requests streams from the driver and uses a thread for each device. The Python engine in this module
+calls the nodes in the same order as the C++ engine, and sums gradients over broadcast dimensions and casts them in the
+same way. Tensor hooks do not run.
 
-AOTAutograd asks the engine whether the graph is kept. If it is not kept, AOTAutograd reuses the graph's buffers. So the
-function that answers this question is replaced as well.
+AOTAutograd asks the engine whether the graph is retained. If the graph is not retained, AOTAutograd reuses its buffers.
+So the function that answers this question is replaced as well.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and ``_input_metadata`` of a node,
 ``torch._C._autograd._get_current_graph_task_keep_graph``, ``set_stack_trace`` and ``set_grad_fn_seq_nr`` of
@@ -68,8 +69,8 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Run backward in place of ``torch.autograd.backward``. When the node of a leaf is called, the node adds to the
-    leaf's ``.grad``.
+    """Run backward in place of ``torch.autograd.backward``. When a leaf's ``AccumulateGrad`` node is called, it adds
+    the gradient to the leaf's ``.grad``.
     """
     only = None if inputs is None else {_edge(tensor)[0] for tensor in _as_list(inputs)}
     with _keeping(retain_graph, create_graph):
@@ -183,26 +184,29 @@ def _leading_to(ends: set[Node], nodes: set[Node]) -> set[Node]:
 
 
 def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) -> Sequence[torch.Tensor | None]:
-    """Call a node with its incoming gradients, and return the gradients that it computes. Missing gradients are zeros,
-    as in torch's engine.
+    """Call a node with its incoming gradients, and return the gradients that it computes.
+
+    As in torch's engine, a missing gradient is None for a C++ node, which may then use another formula, and zeros for
+    an ``autograd.Function``.
     """
     given = [gradients.get(position) for position in range(max(len(node._input_metadata), max(gradients) + 1))]
-    for position, meta in enumerate(node._input_metadata):
-        if given[position] is None:
-            given[position] = torch.zeros(tuple(meta.shape), dtype=meta.dtype, device=meta.device)
+    if not callable(node):
+        for position, meta in enumerate(node._input_metadata):
+            if given[position] is None:
+                given[position] = torch.zeros(tuple(meta.shape), dtype=meta.dtype, device=meta.device)
     with torch.set_grad_enabled(create_graph), _stack_of(node):
         results = node(*given) if callable(node) else node.apply(*given)
     results = results if isinstance(results, (tuple, list)) else [results]
     if len(results) == len(node.next_functions) or not hasattr(node, "needs_input_grad"):
         return results
-    # A node of compiled code returns None for each input that is a size, although the node has no edge for a size.
+    # A compiled graph's node also returns None for each input that is a size, for which the node has no edge.
     of_tensors = iter([result for result, needed in zip(results, node.needs_input_grad, strict=False) if needed])
     return [None if child is None else next(of_tensors, None) for child, _ in node.next_functions]
 
 
 @contextmanager
 def _stack_of(node: Node) -> Iterator[None]:
-    """Assign the forward op's line of user code to ops that are traced inside the ``with`` block, as AOTAutograd's node
+    """Inside the ``with`` block, attribute traced ops to the forward op's line of user code, as AOTAutograd's node
     hooks do.
     """
     stack = node.metadata.get("traceback_", [])
@@ -216,7 +220,7 @@ def _stack_of(node: Node) -> Iterator[None]:
 
 
 def _fitted(gradient: torch.Tensor, meta: Any) -> torch.Tensor:
-    """Sum and cast a gradient, so that it has its tensor's shape and dtype."""
+    """Sum, expand and cast a gradient to the shape and dtype in ``meta``."""
     shape = tuple(meta.shape)
     if tuple(gradient.shape) != shape:
         gradient = gradient.sum_to_size(shape) if gradient.ndim >= len(shape) else gradient.expand(shape)

@@ -1,4 +1,5 @@
-"""Create fake tensors on the card, which have all properties except values, and count the memory that they would use.
+"""Create fake CUDA tensors, which have all properties except values, and count the memory that they would use on the
+GPU.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``FakeTensorMode.dispatch`` and the constructor of
 ``FakeTensor``, both from ``torch._subclasses``.
@@ -20,7 +21,7 @@ CARD = torch.device("cuda", 0)
 
 @dataclass
 class Memory:
-    """The number of bytes in use on the card, and the maximum of this number so far. Each storage counts with its
+    """The number of bytes in use on the GPU, and the maximum of this number so far. Each storage counts with its
     requested size.
     """
 
@@ -46,7 +47,7 @@ class Memory:
 
 
 class CardMode(FakeTensorMode):
-    """The mode in which planned code runs. ``memory`` counts the tensors that operators create on the card."""
+    """The mode in which planned code runs. ``memory`` counts the tensors that operators create on the GPU."""
 
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=True)
@@ -55,8 +56,8 @@ class CardMode(FakeTensorMode):
         self._storages: dict[int, torch.Tensor] = {}
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] = {}) -> Any:
-        """Run an operator on fake tensors. Temporary tensors of a decomposition are not counted, because the card's own
-        kernel does not create them.
+        """Run an operator on fake tensors. A decomposition's temporary tensors are not counted, because the operator's
+        CUDA kernel does not create them.
         """
         self._depth += 1
         try:
@@ -113,7 +114,7 @@ _modes: list[CardMode] = []
 
 @contextmanager
 def tensors_made_in(mode: CardMode) -> Iterator[None]:
-    """Unpickle tensors as fake tensors of a mode inside the ``with`` block."""
+    """Inside the ``with`` block, unpickle tensors as fake tensors of ``mode``."""
     _modes.append(mode)
     try:
         yield
@@ -123,5 +124,5 @@ def tensors_made_in(mode: CardMode) -> Iterator[None]:
 
 
 def made(shape: Shape) -> torch.Tensor:
-    """Create a tensor from its description, while the description is unpickled in the planning process."""
+    """Create a tensor from its description. Called while the planning process unpickles a target."""
     return _modes[-1].tensor(shape)

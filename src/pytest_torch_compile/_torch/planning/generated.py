@@ -1,8 +1,9 @@
-"""Collect the modules that Inductor generates. Modules are written and loaded as usual, but their kernels do nothing.
+"""Collect the modules that Inductor generates. The modules are written and loaded as usual, but their kernels do
+nothing.
 
-So planned code runs, but on fake tensors. In this way, a plan includes graphs after a break, the backward pass, later
-calls and allocations. This module replaces the methods of ``AsyncCompile`` that compile a kernel, the allocation
-functions that a module imports from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
+So planned code runs on fake tensors, and a plan includes allocations, the graphs after a graph break, the backward pass
+and later calls. This file replaces the methods of ``AsyncCompile`` that compile a kernel, the allocation functions that
+generated modules import from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
 ``compile_to_module``, ``count_bytes`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``, ``PyCodeCache`` and
@@ -20,10 +21,11 @@ import torch
 
 @dataclass
 class Generated:
-    """One generated graph: its source, the stack of user code for lines of the source, and Inductor's information about
-    the graph.
+    """One generated graph: its source, the stacks of user code for lines of the source, and Inductor's information
+    about the graph.
 
-    ``runs`` contains, for each run of the graph, the number of the call; ``kernels`` maps kernel names to sources.
+    ``runs`` has one entry per run of the graph: the number of the call that ran it. ``kernels`` maps kernel names to
+    sources.
     """
 
     source: str
@@ -97,7 +99,7 @@ def put_generator() -> Generator:
 
     def cudagraphify(model: Callable[..., Any], static_input_idxs: Any = (), **more: Any) -> Callable[..., Any]:
         changed = [index for index in more.get("mutated_input_idxs", ()) if index not in static_input_idxs]
-        if changed:  # torch would give up on the CUDA graph in its first run
+        if changed:  # torch would give up on the CUDA graph when it first runs
             reason = cudagraph_utils.get_mutation_stack_trace(more["placeholders"], changed)
             cudagraph_utils.log_cudagraph_skip_and_bump_counter(reason)
         else:
@@ -108,7 +110,7 @@ def put_generator() -> Generator:
     patched.codegen, patched.compile_to_module = codegen_noted, compile_and_note_runs
     compiling: Any = AsyncCompile
     compiling.triton = triton
-    others = _Kernel(generator, "of the host, or chosen by timing", "")
+    others = _Kernel(generator, "(for the host, or chosen by timing)", "")
     compiling.cpp = compiling.cpp_pybinding = compiling.multi_kernel = lambda self, *args, **kwargs: others
     fx: Any = compile_fx
     fx.cudagraphify = cudagraphify
@@ -135,7 +137,7 @@ def _generated(graph: Any, code: Any) -> Generated:
     nodes = [(line, getattr(node, "stack_trace", None) or "") for line, node in lines or ()]
     try:
         moved = int(graph.count_bytes()[0])
-    except Exception:  # an estimate only; some nodes of dynamic shapes have no size
+    except Exception:  # only an estimate; some nodes with dynamic shapes have no size
         moved = None
     backward = bool(getattr(graph, "is_backward", False))
     return Generated(str(getattr(text, "value", text)), dict(nodes), backward, moved)

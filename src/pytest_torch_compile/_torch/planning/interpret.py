@@ -1,7 +1,6 @@
 """Run the source of a generated kernel on the CPU, with ``language`` in place of Triton.
 
-The source of Inductor's ``triton_helpers`` is run in the same way, so that reductions treat NaN and ties as on the
-card.
+Inductor's ``triton_helpers`` are run in the same way, so that reductions treat NaN and ties as they do on a GPU.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``PyCodeCache.load``; ``configs``, ``inductor_meta`` and
 ``triton_meta`` of ``CachingAutotuner``; ``GridExpr.from_meta`` and ``triton_helpers`` of ``torch._inductor.runtime``.
@@ -24,12 +23,12 @@ import torch
 
 from .language import INT1, MATHEMATICS, OF_TORCH, Block, Launch, NotInterpreted, Pointer, language
 
-# The maximum number of block elements, in all programs that run together. It limits the memory that a launch needs.
+# The maximum total number of block elements in all programs that run together, which limits the memory of a launch.
 ELEMENTS = 2**22
 
 
 class _Names(SimpleNamespace):
-    """A replacement for a module of Triton. A name that it does not define is a ``_Missing``."""
+    """A replacement for a Triton module. Looking up an undefined name returns a ``_Missing``."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -38,7 +37,9 @@ class _Names(SimpleNamespace):
 
 
 class _Missing:
-    """A name that has no replacement. It can be imported, and raises ``NotInterpreted`` only if a kernel calls it."""
+    """A stand-in for a name that has no replacement. It can be imported, and raises ``NotInterpreted`` only when it is
+    called.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -117,7 +118,7 @@ class Interpreted:
         return [int(eval(str(size), scope)) for size in sizes]
 
     def _programs(self, function: Callable[..., Any], values: Mapping[str, Any], grid: list[int], most: int) -> None:
-        """Run the programs of a grid, at most ``most`` of them together."""
+        """Run a grid's programs, at most ``most`` of them at a time."""
         self.launch.grid = grid
         for start in range(0, math.prod(grid), most):
             number = torch.arange(start, min(start + most, math.prod(grid)), dtype=torch.int32, device="cpu")
@@ -143,7 +144,7 @@ class Interpreted:
 
 
 def _helpers(names: Mapping[str, Any], modules: Any) -> Any:
-    """Return Inductor's helpers, compiled from the same source but with replaced modules."""
+    """Return Inductor's helper functions, compiled from their own source but with replacements for Triton's modules."""
     scope: dict[str, Any] = {"_logical": _logical, "_logical_not": _logical_not}
     for name, value in names.items():
         function = getattr(value, "fn", None)  # the function inside the object that triton.jit returned
@@ -192,7 +193,7 @@ def _executed(source: str, name: str, triton: Any, modules: Any) -> dict[str, An
 
 
 class _Logic(ast.NodeTransformer):
-    """A transformer that makes ``not``, ``and`` and ``or`` of blocks apply to each element, as in Triton."""
+    """A transformer that makes ``not``, ``and`` and ``or`` act elementwise on blocks, as in Triton."""
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
@@ -228,7 +229,9 @@ def _logical(operator: str, *operands: Callable[[], Any]) -> Any:
 
 
 def _compiled(source: str, name: str, *, only_function: bool = False) -> CodeType:
-    """Compile source code without evaluating its annotations; with ``only_function``, decorators are removed."""
+    """Compile source code without evaluating its annotations; with ``only_function``, the source is a single function,
+    whose decorators are removed.
+    """
     tree = _Logic().visit(ast.parse(source.lstrip(), f"<{name}>"))
     if only_function:
         tree.body[0].decorator_list = []
@@ -242,11 +245,11 @@ _KEPT = ("AutotuneHint", "ReductionHint", "TileHint", "DeviceProperties", "insta
 
 def _argument(name: str, value: Any, kind: str) -> Any:
     """Convert an argument for a kernel. Integers get the width in the kernel's signature, so that they overflow as on a
-    card.
+    GPU.
     """
     if isinstance(value, torch.Tensor):
         if value.dtype not in OF_TORCH:
-            raise NotInterpreted(f"a tensor of type {value.dtype}")
+            raise NotInterpreted(f"a tensor of dtype {value.dtype}")
         return Pointer(name, value)
     if isinstance(value, bool) or kind == "constexpr" or not isinstance(value, (int, float)):
         return value
@@ -257,8 +260,8 @@ def _argument(name: str, value: Any, kind: str) -> Any:
 def _sort_with_index(
     x: Block, idxs: Block, rnumel: Any, dim: int, stable: bool = False, descending: bool = False
 ) -> Any:
-    """Replace Inductor's helper of this name. Elements from index ``rnumel`` on stay at the end, and NaN is the largest
-    value.
+    """Replace Inductor's helper function of the same name. Elements from index ``rnumel`` onward stay at the end, and
+    NaN counts as the largest value.
     """
     size = x.data.shape[-1]
     data, index = torch.broadcast_tensors(x.data, idxs.data)

@@ -1,7 +1,7 @@
-"""Compile a generated kernel for the card, with Triton's compiler and the ``ptxas`` of its wheel.
+"""Compile a generated kernel for the GPU, with Triton's compiler and the ``ptxas`` in Triton's wheel.
 
-When the driver loads a kernel, it reports how many registers the kernel uses. Without a driver, ``ptxas`` reports this
-number.
+With a driver, the number of registers that a kernel uses is known once the driver has loaded the kernel. Without a
+driver, ``ptxas`` reports this number.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``CachingAutotuner._precompile_config`` and ``configs``,
 ``PyCodeCache.load``; of Triton, ``triton.compile`` and the folder ``backends/nvidia/bin``.
@@ -31,8 +31,8 @@ class Build:
 
 
 def built(name: str, source: str) -> Build:
-    """Compile all candidates of a kernel, and return the candidate that spills least, which Inductor would choose on a
-    card.
+    """Compile all of a kernel's candidate configurations, and return the result of the candidate that spills least,
+    which Inductor is most likely to choose on a GPU.
     """
     from torch._inductor.codecache import PyCodeCache
 
@@ -58,7 +58,7 @@ def _build(tuner: Any, config: Any) -> Build:
     try:
         tuner._precompile_config(config)
     except Exception as error:
-        if not made:  # only the steps after compilation need the card
+        if not made:  # only the steps after compilation need the GPU
             return Build(error=f"{type(error).__name__}: {error}")
     finally:
         triton.compile = compile_
@@ -67,7 +67,7 @@ def _build(tuner: Any, config: Any) -> Build:
 
 
 def _usage(ptx: str) -> tuple[int, int]:
-    """Return the number of registers per thread, and of bytes spilled per thread."""
+    """Return the numbers of registers and of spilled bytes, both per thread."""
     import triton.backends.nvidia
 
     target = re.search(r"\.target\s+(\w+)", ptx)

@@ -1,8 +1,7 @@
-"""The cards on which a rule was checked, by compute capability and torch version."""
+"""The GPUs for which the rules for attention and convolutions were verified."""
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,19 +9,16 @@ import torch
 if TYPE_CHECKING:
     from ...plan.cards import Card
 
-CardAndTorch = tuple[tuple[int, int], str]
+# Pairs of a compute capability and a torch version.
+RECORDED = {((9, 0), "2.11")}
 
 
-def card_and_torch(card: Card) -> CardAndTorch:
-    """Return the compute capability and the torch version, such as ``((9, 0), "2.11")``."""
-    return card.capability, ".".join(str(torch.__version__).split(".")[:2])
-
-
-def not_recorded(card: Card, recorded: Container[CardAndTorch]) -> str:
-    """Return an empty string if the rule was checked for this capability and torch version, and otherwise a sentence
-    for the plan.
+def not_recorded(card: Card) -> str:
+    """Return an empty string if the rules were verified for this compute capability and torch version, and otherwise
+    a clause for the plan.
     """
-    capability, release = card_and_torch(card)
-    if (capability, release) in recorded:
+    release = ".".join(str(torch.__version__).split(".")[:2])
+    if (card.capability, release) in RECORDED:
         return ""
-    return f"no recording exists for a card of compute capability {capability[0]}.{capability[1]} with torch {release}"
+    major, minor = card.capability
+    return f"no recording exists for GPUs of compute capability {major}.{minor} with torch {release}"

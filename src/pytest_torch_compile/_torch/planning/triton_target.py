@@ -1,4 +1,4 @@
-"""Present the card to Triton, as a driver that provides only a target.
+"""Present the GPU to Triton, through a driver that only answers questions about the GPU.
 
 Replaces Triton's active driver, from which Inductor reads the target when it writes the header of a kernel, and
 ``torch._inductor.runtime.triton_helpers.set_driver_to_gpu``, which each kernel calls to load the real driver.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def put_target(card: Card) -> None:
-    """Make Triton compile for the card."""
+    """Make Triton compile for the GPU."""
     from torch._inductor.runtime import triton_helpers
     from triton.backends.compiler import GPUTarget
     from triton.runtime import driver

@@ -1,8 +1,8 @@
-"""Fake tensors that have values: each operator runs a second time on the CPU, and generated kernels run on the CPU.
+"""Fake tensors that have values: each operator also runs on real tensors on the CPU, and so do generated kernels.
 
-So the planned code sees tensors on the card, as in every plan, and its results can be judged. Memory that was not
-written contains NaN or large integers. An operator that exists only on the card is computed by a function in
-``_SUBSTITUTES``; if there is none, the operator is listed as not observable.
+So the planned code sees CUDA tensors, as in every plan, and its results can be compared. Uninitialized memory contains
+NaN or large integers. An operator that exists only for CUDA is computed by its substitute in ``_SUBSTITUTES``; an
+operator that has no substitute is reported as not observable.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: the names listed in ``fake``, and ``OpOverload._schema``.
 """
@@ -32,7 +32,7 @@ class ValuedMode(CardMode):
     def __init__(self) -> None:
         super().__init__()
         self.unknown: list[str] = []
-        self.faults: list[tuple[str, str]] = []  # pairs of a kernel's name and a fault
+        self.faults: list[tuple[str, str]] = []  # (kernel name, fault) pairs
         self._values: dict[int, torch.Tensor] = {}
         self._kernels: dict[tuple[str, str], Interpreted] = {}
 
@@ -45,7 +45,7 @@ class ValuedMode(CardMode):
         return result
 
     def _has_values(self, args: Any, kwargs: Any) -> bool:
-        """Return whether all tensors have values. Tensors that a compiler uses for tracing have no values."""
+        """Return whether all tensors have values. Tensors that the compiler uses for tracing have none."""
         return all(valued(leaf) for leaf in tree_flatten((args, dict(kwargs)))[0] if isinstance(leaf, torch.Tensor))
 
     def _compute(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
@@ -67,9 +67,11 @@ class ValuedMode(CardMode):
                     value = value.to(tensor.dtype)
                 value = _laid_out(value, tensor) if new else value
                 if substitute is _attention and value.shape != tensor.shape:
-                    value = value.new_zeros(tensor.shape)  # backward of the same kernel computes this value again
+                    value = value.new_zeros(tensor.shape)  # the kernel's backward recomputes this value
                 if value.shape != tensor.shape or value.dtype != tensor.dtype:
-                    self._not_known(str(func), NotInterpreted(f"{tuple(value.shape)} {value.dtype} on the CPU"))
+                    self._not_known(
+                        str(func), NotInterpreted(f"has shape {tuple(value.shape)} and dtype {value.dtype} on the CPU")
+                    )
                 else:
                     _keep(tensor, value)
 
@@ -79,7 +81,7 @@ class ValuedMode(CardMode):
             self.unknown.append(text)
 
     def tensor(self, shape: Shape) -> torch.Tensor:
-        """Return a fake tensor with this shape and its values."""
+        """Return a fake tensor that matches the description, with the values in the description, if any."""
         made = super().tensor(shape)
         if shape.values is None:
             return made
@@ -99,7 +101,7 @@ class ValuedMode(CardMode):
         """Run a generated kernel."""
         try:
             if not all(valued(one) for one in arguments if isinstance(one, torch.Tensor)):
-                raise NotInterpreted("an argument has no known values")
+                raise NotInterpreted("the values of an argument are not known")
             kernel = self._kernels.setdefault((name, source), Interpreted(name, source))
             with outside(), torch.no_grad():
                 faults = kernel.run([value_of(one) if isinstance(one, torch.Tensor) else one for one in arguments])
@@ -141,9 +143,9 @@ def _on_cpu(leaf: Any) -> Any:
 
 
 def _laid_out(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return the values with the strides that the result has on the card."""
+    """Return the values with the strides that the result has on the GPU."""
     if value.shape != like.shape and value.numel() == like.numel():
-        value = value.reshape(like.shape)  # statistics of norms have different dimensions on the CPU
+        value = value.reshape(like.shape)  # the statistics of a normalization have another shape on the CPU
     if value.stride() == like.stride() or value.layout is not torch.strided or value.shape != like.shape:
         return value
     return torch.empty_strided(value.shape, like.stride(), dtype=value.dtype, device="cpu").copy_(value)
@@ -160,7 +162,7 @@ def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _norm(func: Any, args: Any, kwargs: Any) -> Any:
-    """Compute a norm in float32, as on the card, where the statistics have type float32 as well."""
+    """Compute a normalization in float32, as on a GPU, where its statistics have dtype float32, too."""
     wide = tree_map(lambda leaf: leaf.float() if _is_tensor(leaf) and leaf.dtype.itemsize == 2 else leaf, args)
     return func(*wide, **kwargs)
 
@@ -178,7 +180,7 @@ def _batch_norm_backward(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _attention(func: Any, args: Any, kwargs: Any) -> Any:
-    """Compute a fused attention kernel in float32, with the logarithm of the sum, which backward needs."""
+    """Compute fused attention in float32, including the logsumexp of the scores, which backward needs."""
     given = _named(func, args, kwargs)
     weights, logsumexp, value = _weights(given)
     output = (weights @ value).to(given["query"].dtype)
@@ -209,7 +211,9 @@ def _attention_backward(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _weights(given: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the attention weights, the logarithm of their sum, and the value tensor for every head."""
+    """Return the attention weights, the logsumexp of the scores, and the value tensor, repeated for every query
+    head.
+    """
     if given.get("dropout_p"):
         raise NotInterpreted("random numbers inside a fused attention kernel")
     query, key, value = given["query"], given["key"], given["value"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from ..sample import SpeedSample
@@ -12,20 +13,21 @@ from .exact import AllowMore, Difference
 from .stored_runs import StoredTest
 from .times import Verdict
 
-# A function that requests a number of additional compilations, and returns the available samples.
-Another = Callable[[int], Sequence[SpeedSample]]
+# A function that compiles and measures at most the given number of additional times, and yields the samples as they
+# become available.
+Another = Callable[[int], Generator[SpeedSample, None, None]]
 
 
 class NoFigures(RuntimeError):
-    """Raised if an additional process returned no measurements; the message is a reason in one line."""
+    """Raised if an additional process returned no measurements; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Decision:
     """The verdict on a test, from the times and counts of all its compilations.
 
-    ``differences`` contains the differences that are certain. ``varying`` contains differences that occurred in only
-    one compilation, and may come from the compiler's tuning.
+    ``differences`` contains the differences that are certain. ``varying`` contains differences of the first compilation
+    that the other compilations did not confirm, and that may come from the compiler's tuning.
     """
 
     samples: list[SpeedSample]
@@ -40,7 +42,7 @@ class Decision:
 
     @property
     def changed(self) -> bool:
-        """Whether the test no longer matches its stored runs."""
+        """Whether the test's counts or times have changed since the stored runs."""
         return bool(self.differences) or self.times.outcome in ("regressed", "improved")
 
 
@@ -54,35 +56,41 @@ def decide(
     problems: Sequence[str] = (),
     until_red: bool = False,
 ) -> Decision:
-    """Request more compilations as long as the times seem to have changed but there are too few compilations for a
-    decision.
+    """Decide on a test, and request more compilations while the times seem to have changed but there are too few
+    compilations to be sure.
 
-    A second compilation is requested, too, for a changed count that may depend on the compiler's tuning.
+    A second compilation is also requested if a count has changed that may depend on the compiler's tuning.
 
     Args:
-        until_red: stop as soon as a count is certainly worse, after at most two compilations, even if the times are
-            undecided.
+        until_red: if a count is worse, stop after at most two compilations, even if the times are undecided.
         another: a function that measures again in fresh processes and may raise NoFigures; None to skip the
             confirmation.
-        problems: reasons why times must not be judged.
+        tests: the number of speed tests in the suite.
+        problems: reasons why the times must not be judged.
     """
     samples, reasons = [first], list(problems)
-    while True:
-        verdict = times.judge(stored.runs, [sample.run() for sample in samples], tests=tests)
-        if why := [*reasons, *dict.fromkeys(problem for sample in samples for problem in sample.problems)]:
-            verdict = Verdict("inconclusive", verdict.changes, "; ".join(why))
-        shown = exact.differences(stored.counts, [sample.exact for sample in samples], allow_more)
-        uncertain = not all(exact.is_certain(difference, len(samples)) for difference in shown)
-        if another is None or not (verdict.undecided or uncertain) or len(samples) >= MAX_COMPILATIONS:
-            break
-        worse = until_red and any(difference.worse for difference in shown)
-        if worse and len(samples) > 1:  # after two compilations, every count is certain
-            break
-        try:
-            samples += another(MAX_COMPILATIONS - len(samples) if verdict.undecided and not worse else 1)
-        except NoFigures as error:
-            reasons.append(f"a change was measured, but not confirmed: {error}")
-            another = None
+    further: Iterator[SpeedSample] = iter(())
+    with ExitStack() as running:  # compilations that are no longer needed are ended
+        while True:
+            verdict = times.judge(stored.runs, [sample.run() for sample in samples], tests=tests)
+            if why := [*reasons, *dict.fromkeys(problem for sample in samples for problem in sample.problems)]:
+                verdict = Verdict("inconclusive", verdict.changes, "; ".join(why))
+            shown = exact.differences(stored.counts, [sample.exact for sample in samples], allow_more)
+            uncertain = not all(exact.is_certain(difference, len(samples)) for difference in shown)
+            if another is None or not (verdict.undecided or uncertain) or len(samples) >= MAX_COMPILATIONS:
+                break
+            worse = until_red and any(difference.worse for difference in shown)
+            if worse and len(samples) > 1:  # after two compilations, every count is certain
+                break
+            try:
+                if (sample := next(further, None)) is None:
+                    wanted = MAX_COMPILATIONS - len(samples) if verdict.undecided and not worse else 1
+                    further = running.enter_context(closing(another(wanted)))
+                    sample = next(further)
+                samples.append(sample)
+            except NoFigures as error:
+                reasons.append(f"a change was measured, but not confirmed: {error}")
+                another = None
     certain = tuple(difference for difference in shown if exact.is_certain(difference, len(samples)))
     names = {difference.quantity.name for difference in certain}
     at_first = exact.differences(stored.counts, [first.exact], allow_more)

@@ -1,8 +1,9 @@
 """Compare counts exactly, which requires only one stored run. Imports neither torch nor pytest.
 
 Inductor makes some decisions by timing alternatives, such as whether to pad a matrix product. So kernels, memory and
-Python calls may differ between two compilations of one graph. A baseline keeps every recorded value, and a value that
-exceeds all of them counts only if it occurs in a second compilation as well. All other quantities are deterministic.
+Python calls may differ between two compilations of the same graph. A baseline keeps every recorded value of these
+quantities, and a new value that exceeds all of them counts only if a second compilation exceeds all of them as well.
+All other quantities are deterministic.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from ...findings import FindingKind
 from ..sample import Exact
 from .constants import MEMORY_SHARE, PYTHON_CALLS_NUMBER, PYTHON_CALLS_SHARE
 
-# The stored values of each quantity.
+# The stored values, keyed by the name of the quantity.
 Stored = Mapping[str, Sequence[int]]
-# The allowed increase: a number (int), a fraction (float), or None to skip the quantity.
+# The allowed increase in each quantity: a number (int), a fraction (float), or None to skip the quantity.
 AllowMore = Mapping[str, int | float | None]
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A counted quantity. The tolerance is the larger of ``share`` (a fraction) and ``number``.
+    """A counted quantity. Its tolerance is the larger of ``share`` (a fraction of the stored value) and ``number``.
 
-    ``tuned`` is true if the compiler's tuning may change it.
+    ``tuned`` is true if the compiler's tuning may change the quantity.
     """
 
     name: str
@@ -36,7 +37,7 @@ class Quantity:
     tuned: bool = False
 
     def shown(self, value: int) -> str:
-        """Format a value as text."""
+        """Format a value of this quantity."""
         return f"{value / 1e6:,.1f} MB" if self.name == "memory" else f"{value:,}"
 
 
@@ -78,7 +79,7 @@ class Difference:
 
 
 def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None) -> list[Difference]:
-    """Return the quantities that differ from every stored value in all new compilations of a test."""
+    """Return the quantities for which all new compilations of a test are above, or all below, every stored value."""
     found, allowed = [], allow_more or {}
     for quantity in QUANTITIES:
         more = allowed.get(quantity.name, 0)

@@ -1,4 +1,4 @@
-"""Attribute a change of wall time to the kernels, the host, or both. Imports neither torch nor pytest."""
+"""Attribute a change in wall time to the kernels, the host, or both. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Side = Literal["kernels", "host", "kernels and host"]
 
 @dataclass(frozen=True)
 class Split:
-    """A change of wall time, as log ratios, split into kernels and host."""
+    """A change in wall time, and the kernels' and the host's contributions to the change, all as log ratios."""
 
     wall: float
     kernels: float
@@ -25,14 +25,14 @@ class Split:
 
     @property
     def side(self) -> Side:
-        """The part that caused most of the change."""
+        """The side that caused most of the change, or both."""
         if self.kernels >= MOST * self.wall:
             return "kernels"
         return "host" if self.host >= MOST * self.wall else "kernels and host"
 
 
 def side_of(verdict: Verdict, split: Split | None) -> Side | None:
-    """Return the origin of a regression. Slower kernels are a regression even if host time hides them."""
+    """Return the side that caused a regression. Slower kernels are a regression even if host time hides them."""
     slower = {change.metric for change in verdict.changed("regressed")}
     if "wall" not in slower:
         return "kernels" if "device" in slower else None
@@ -42,10 +42,10 @@ def side_of(verdict: Verdict, split: Split | None) -> Side | None:
 
 
 def split_wall(verdict: Verdict, stored: Sequence[Run], new: Sequence[Run]) -> Split | None:
-    """Split a change of wall time into kernels and host; None without device time.
+    """Split a change in wall time between kernels and host; None if a device time or a host time is missing.
 
     Kernels are weighted by the fraction of the wall time that they take. If the host enqueues work more slowly than the
-    device processes it, the device waits for the host, which hides slower kernels.
+    device processes it, the device waits for the host, which hides slower kernels, so the host caused the change.
     """
     effects = {change.metric: change.effect for change in verdict.changes}
     if "wall" not in effects or not all(run.device and run.host for run in (*stored, *new)):

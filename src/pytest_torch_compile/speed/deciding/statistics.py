@@ -1,4 +1,4 @@
-"""Compute statistics that Python's ``statistics`` lacks: trimmed means, their intervals, Student's t.
+"""Compute statistics that Python's ``statistics`` lacks: trimmed means, their intervals, and Student's t.
 
 Student's t is implemented here, because scipy is a hundred times the size of this package.
 """
@@ -19,12 +19,12 @@ def trimmed_mean(values: Sequence[float]) -> float:
 
 
 def log_ratios(reference: Sequence[float], measured: Sequence[float]) -> list[float]:
-    """Return ``log(measured / reference)`` for each pair, which is positive if the measured leg is slower."""
+    """Return ``log(measured / reference)`` for each pair of times; it is positive if the measured leg is slower."""
     return [math.log(m / r) for r, m in zip(reference, measured, strict=True)]
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Half of the 95% interval of the trimmed mean, from the Winsorized variance (Tukey and McLaughlin)."""
+    """Return half the width of the trimmed mean's 95% interval, from the Winsorized variance (Tukey and McLaughlin)."""
     count = len(values)
     drop = int(count * TRIMMED)
     kept = count - 2 * drop

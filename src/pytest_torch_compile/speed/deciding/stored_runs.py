@@ -43,7 +43,7 @@ def _run(figures: Mapping[str, Sequence[float]], code: str, device: str, kept: A
 
 
 def _figures(run: Run) -> dict[str, list[float]]:
-    """Round times to five significant digits, and the log of their ratio to six decimals."""
+    """Return a run's times, rounded to five significant digits, and the log of each ratio, rounded to six decimals."""
     three = {"wall": run.wall, "host": run.host, "device": run.device}
     figures = {
         name: [float(f"{time.eager:.5g}"), float(f"{time.compiled:.5g}"), round(time.log_ratio, 6)]
@@ -55,8 +55,8 @@ def _figures(run: Run) -> dict[str, list[float]]:
 
 
 def unknown_device(runs: Sequence[Run], device: str) -> str:
-    """Return the reason why these runs cannot be used to judge a device, or ``""``. They cannot be used if they include
-    neither this device nor enough other devices.
+    """Return the reason why these runs cannot be used to judge runs on ``device``, or ``""``. They cannot be used if
+    they come neither from this device nor from enough other devices.
     """
     known = {run.device_id for run in runs} - {""}
     if not known or device in known or len(known) >= ENOUGH_DEVICES:
@@ -69,10 +69,12 @@ def unknown_device(runs: Sequence[Run], device: str) -> str:
 
 
 def other_cache(runs: Sequence[Run], kept_cache: bool) -> str:
-    """Return the reason why runs cannot be compared with runs that use a persistent compile cache, or ``""``."""
+    """Return the reason why a new run cannot be compared with the stored ``runs``, or ``""``: the stored runs used a
+    persistent compile cache, but the new run does not.
+    """
     if not runs or kept_cache or not all(run.kept_cache for run in runs):
         return ""
-    return "the baseline was recorded with a persistent compile cache; use the same --compile-cache, or record it again"
+    return "the baseline was recorded with a persistent compile cache; use one (--compile-cache), or record it again"
 
 
 def new_entry(test: str, benchmark: Mapping[str, Any], samples: Sequence[SpeedSample]) -> Entry:
@@ -94,7 +96,9 @@ def _columns(runs: Sequence[Run]) -> Entry:
 
 
 def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
-    """Return the runs to store. A changed test starts over, and an unchanged test collects runs up to the maximum."""
+    """Return the entry to store: for a changed test, only the new runs; otherwise the old and the new runs, up to the
+    maximum number.
+    """
     stored, added = runs_of(old), runs_of(new)
     if old is None or changed or any(run.kept_cache != added[0].kept_cache for run in stored):
         return new
@@ -104,6 +108,6 @@ def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
 
 
 def alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Return whether two entries could belong to the same test, because they have the same work and mode."""
+    """Return whether two entries could belong to the same test: both measure the same work in the same mode."""
     one, other = _ours(first), _ours(second)
     return all(one.get(name) == other.get(name) for name in ("what", "mode"))

@@ -1,12 +1,13 @@
 """Derive a verdict on times from stored and new runs. Imports neither torch nor pytest.
 
-Noise comes from the compilation: two processes with the same code agree much better than two compilations of one graph.
-So the times of new compilations are compared with the spread among the stored compilations:
+Noise comes from the compilation: two processes that run the same code agree much better than two compilations of the
+same graph. So the times of new compilations are compared with the spread among the stored compilations:
 
-1. If the time of the first run is unlikely to be chance, up to eight more compilations are requested.
-2. The first run is then excluded, because it was selected for being slow. The other runs are compared with the stored
-   runs by a t test.
-3. The significance level limits the probability of any false result in an unchanged suite to 1%.
+1. If the difference between the first run and the stored runs is unlikely to be chance, up to seven more compilations
+   are requested.
+2. The first run is then excluded, because it was selected for being unusual. The additional runs are compared with the
+   stored runs by a t test.
+3. The significance level limits the probability of one or more false results in an unchanged suite to 1%.
 """
 
 from __future__ import annotations
@@ -45,12 +46,13 @@ METRICS: dict[Metric, tuple[str, FindingKind]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """How the times of new compilations differ from the times of the stored compilations. ``effect`` is a log ratio,
+    """How one time of the new compilations differs from that of the stored compilations. ``effect`` is a log ratio,
     which is positive if the new compilations are slower.
 
     ``effect`` is the mean over the additional compilations (``compilations`` is their number), or the value of the
     first compilation if there are none. ``low`` to ``high`` is the effect's 95% interval, ``p_value`` is the one-sided
-    probability that the effect arose by chance, and ``against`` is the eager time by which both times are divided.
+    probability that the effect arose by chance, and ``against`` is the name of the eager time by which both the new and
+    the stored times are divided.
     """
 
     metric: Metric
@@ -80,14 +82,14 @@ class Verdict:
 
 
 def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
-    """Judge one test of a suite. ``tests`` is the number of tests in the suite, and ``new`` contains the first run
-    followed by the additional runs.
+    """Judge one test. ``tests`` is the number of speed tests in the suite, and ``new`` contains the first run, followed
+    by the additional runs.
     """
     if not stored:
-        return Verdict("no-baseline", reason="the baseline has no runs of this test for this environment")
+        return Verdict("no-baseline", reason="the baseline for this environment has no runs of this test")
     metrics = _measured([*stored, *new])
-    # The level is divided by the number of tests, times and tries. Because the first run was already unlikely, the
-    # additional runs may use a larger part of it.
+    # The significance level is divided by the number of tests, of times per test, and of tries per time. It is raised
+    # by the first run's threshold, because additional runs are judged only if the first run exceeded this threshold.
     looks = sum(are_enough(len(stored), further) for further in range(1, MAX_COMPILATIONS))
     level = FAMILY_LEVEL / max(1, tests * len(metrics) * looks) / SCREEN_OF_A_LOSS
     judged = [_judged(metric, stored, new, level) for metric in metrics]
@@ -105,7 +107,7 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
 
 
 def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
-    """Judge one test on two revisions, which were compiled alternately from scratch. Unlike in ``judge``, no run is
+    """Judge one test on two revisions that were compiled from scratch, alternately. Unlike in ``judge``, no run is
     excluded.
     """
     metrics = _measured([*base, *here])
@@ -133,7 +135,7 @@ def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
 
 
 def are_enough(stored: int, further: int) -> bool:
-    """Return whether this number of compilations is enough to show a change by their ranks alone."""
+    """Return whether these numbers of stored and further compilations are enough to show a change by ranks alone."""
     return math.comb(stored + further, further) >= MIN_ORDERS
 
 
@@ -149,7 +151,7 @@ def worst(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def is_kept(runs: Sequence[Run]) -> bool:
-    """Return whether the runs shared a compile cache, and therefore ran the same code."""
+    """Return whether all runs used a persistent compile cache, and therefore ran the same code."""
     return bool(runs) and all(run.kept_cache for run in runs)
 
 
@@ -181,7 +183,7 @@ def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: fl
 
 
 def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequence[float], kept: bool) -> Change:
-    """Run a t test of two samples, in which the samples' spread is combined with the typical spread."""
+    """Compare two samples with a t test that combines the samples' spread with the typical spread."""
     typical = (SPREADS_OF_A_KEPT_CACHE if kept else SPREADS)[metric]
     effect = fmean(after) - fmean(before)
     squares = sum((value - fmean(values)) ** 2 for values in (before, after) for value in values)
@@ -195,10 +197,11 @@ def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequ
 
 
 def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> str:
-    """Return the eager time by which a time is divided, so that the speed of the machine cancels out.
+    """Return the name of the eager time by which a time is divided, so that the speed of the machine cancels out; empty
+    if it is not divided.
 
-    If compiled code waits for its kernels, a slower host slows down compiled code less than eager, so compiled wall
-    time is compared with eager's device time.
+    If the kernels limit the compiled wall time, a slower host slows down compiled code less than eager, so compiled
+    wall time is compared with eager's device time.
     """
     if metric == "wall":
         return "wall" if host_bound(new) or not all(run.device for run in (*stored, *new)) else "device"
@@ -206,7 +209,7 @@ def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> 
 
 
 def host_bound(runs: Sequence[Run]) -> bool:
-    """Return whether the host takes nearly all of the compiled wall time. Also true if host and device times are
+    """Return whether the host takes nearly all of the compiled wall time. This is assumed if host or device times are
     unknown.
     """
     shares = [run.host.compiled / run.wall.compiled for run in runs if run.host and run.device]

@@ -1,4 +1,4 @@
-"""Write the texts of verdicts. Imports neither torch nor pytest."""
+"""Create the messages for verdicts. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def _seconds(value: float) -> str:
 
 
 def headline(change: Change) -> str:
-    """Return one line with the change, its size and its interval."""
+    """Return one line that describes a change, with its size and its interval."""
     against = f" relative to eager's {METRICS[change.against][0]}" if change.against in METRICS else ""
-    size = f"{abs(100 * math.expm1(change.effect)):.1f}% {'slower' if change.effect > 0 else 'faster'}"
+    size = f"{abs(100 * math.expm1(change.effect)):.1f}% {'longer' if change.effect > 0 else 'shorter'}"
     low, high = sorted((100 * math.expm1(change.low), 100 * math.expm1(change.high)))
     count = f"{change.compilations} more compilation{'s' if change.compilations > 1 else ''}"
     interval = f"95% interval {low:+.1f} to {high:+.1f}% over {count}"
@@ -35,7 +35,7 @@ def interval(change: Change) -> str:
 
 
 def where(decision: Decision, stored: Sequence[Run]) -> str:
-    """Describe where a regression comes from, kernels or host; a regression of wall time is split into both."""
+    """Describe where a regression comes from: kernels, host or both. A change in wall time is split between them."""
     split = split_wall(decision.times, stored, [sample.run() for sample in decision.samples])
     side = side_of(decision.times, split)
     if split is None or side is None:
@@ -47,7 +47,7 @@ def where(decision: Decision, stored: Sequence[Run]) -> str:
 
 
 def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
-    """Return the times of both legs before and after the change, which show whether eager became faster."""
+    """Return a table of both legs' times in the baseline and now, which shows whether eager became faster."""
     lines = [f"{'':22}{'baseline':>12}{'now':>12}{'change':>10}"]
     new = [sample.run() for sample in samples]
     for name in ("wall", "host", "device"):
@@ -64,15 +64,15 @@ def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
 
 
 def explain(test: str, decision: Decision, stored: StoredTest) -> str:
-    """Return the text of a failure: the regressions, the times, their origin, and how to accept them."""
+    """Return the message of a failure: the regressions, the times, where the regressions come from, and how to accept
+    them.
+    """
     lines = [str(difference) for difference in decision.worse]
     if any(difference.quantity.name == "graph_breaks" for difference in decision.worse):
         lines += [f"    {place}" for place in decision.samples[0].breaks]
     lines += [headline(change) for change in decision.times.changed("regressed")]
     if decision.worse and decision.times.undecided:
-        lines.append(
-            "the times also seem to differ, but this was not confirmed; run with --compile-perf=track to confirm it"
-        )
+        lines.append("the times also seem to have changed; run with --compile-perf=track to confirm this")
     parts = [*lines, "", table(stored.runs, decision.samples)] if stored.runs else lines
     if place := where(decision, stored.runs):
         parts += ["", place]
@@ -81,7 +81,7 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
 
 
 def summary(decision: Decision) -> str:
-    """Return the change, or the reason for the verdict, short enough for a table."""
+    """Return the changes, or else the reason for the verdict, short enough for a table."""
     outcome = decision.times.outcome
     words = [str(difference) for difference in decision.differences]
     words += [f"{difference} in one compilation only" for difference in decision.varying]

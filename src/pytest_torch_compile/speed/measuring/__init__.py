@@ -1,1 +1,1 @@
-"""Measure the times, kernels and memory of a target in eager and in compiled code. Requires torch."""
+"""Measure the times, kernels and memory of a target, eager and compiled. Requires torch."""

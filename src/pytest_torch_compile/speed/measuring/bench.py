@@ -1,4 +1,4 @@
-"""Measure a target in eager and in compiled code, side by side in one process."""
+"""Measure a target, eager and compiled, side by side in one process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ PROFILED_SECONDS = 0.01
 
 @dataclass
 class WarmLeg:
-    """The call to measure, for the eager or the compiled target, and the cost of its warm-up."""
+    """One leg after its warm-up: ``run`` is one call, ``calls`` the number of calls in a block, ``cold_start`` the
+    seconds that the warm-up cost, and ``memory`` the peak in bytes.
+    """
 
     run: timing.Run
     calls: int = 1
@@ -48,10 +50,10 @@ class WarmLeg:
 class Bench:
     """Warm eager and compiled legs of ``target(*args, **kwargs)``, each with its own copy of the target and the inputs.
 
-    ``train=True`` adds the backward pass through every floating-point output. If ``train`` is a callable, it computes
+    ``train=True`` adds the backward pass from every floating-point output. If ``train`` is a callable, it computes
     the loss. With ``optimizer`` (``params -> Optimizer``), a whole training step is measured. ``compile`` is any
-    ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here.
-    ``dynamic_dims`` are marked as dynamic for the compiled leg, as in a check.
+    ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here. For the
+    compiled leg, ``dynamic_dims`` are marked as dynamic, as in ``check_compile``.
 
     Raises:
         CompileUsageError: If the target cannot be copied, the backend or mode is unknown, or ``compile`` is combined
@@ -78,7 +80,7 @@ class Bench:
         for name in (name for name, value in own.items() if compile is not None and value is not None):
             raise CompileUsageError(
                 f"{name} is an option of torch.compile, but compile= replaces torch.compile: apply the option in "
-                "the function that you pass"
+                "the function that you pass as compile="
             )
         chosen = dict(options) if options is not None else None
         compiling = Compiling(backend or "inductor", mode, chosen, dynamic, fullgraph, compile)
@@ -100,7 +102,7 @@ class Bench:
         self._before = self._state()
         self._loaded = code.loaded()
         with calm():
-            with not_captured():  # outside pytest, users compile without the trace, which is faster
+            with not_captured():  # without the trace, compilation is faster, as it is outside pytest
                 eager = self._warm(partial(build, None))
             with TraceObserver() as observer:
                 compiled = self._warm(partial(build, compiling))
@@ -109,9 +111,14 @@ class Bench:
 
     @calm()
     def measure(self, *, seconds: float = SECONDS, precision: float = PRECISION, raw: bool = False) -> SpeedSample:
-        """Compare the compiled leg with the eager leg. The arguments are the same as for ``measure_compile``."""
+        """Measure both legs in interleaved rounds. The arguments are those of ``measure_compile``."""
         runs = {name: leg.run for name, leg in self.legs.items()}
         calls = {name: leg.calls for name, leg in self.legs.items()}
+        if self._cuda:
+            # A synchronized call takes longer than a call in a block of calls, and other processes may have used the
+            # device during the warm-up, so the sizes of the blocks are computed again.
+            blocks = {name: self.timer.block(run, calls[name])[0] for name, run in runs.items()}
+            calls = {name: timing.calls_per_block(seconds) for name, seconds in blocks.items()}
         device: dict[str, list[float]] = {}
         sessions: dict[str, kernels.Profiled] = {}
         with timing.quiet_host():
@@ -120,7 +127,7 @@ class Bench:
                 share = PROFILED_SECONDS / timing.BLOCK_SECONDS
                 profiled = {name: max(6, min(200, round(count * share))) for name, count in calls.items()}
                 device, sessions = with_spare_stack(kernels.interleaved_sessions, runs, profiled, SESSIONS)
-            # Counting comes last, because it resets the interpreter's specialisations.
+            # Python calls are counted last, because counting resets the interpreter's specialisations.
             eager_calls, compiled_calls = (python_calls(run) for run in runs.values())
         wall, host = ({name: [block[i] for block in blocks] for name, blocks in rounds.items()} for i in (0, 1))
         times = {"wall": wall, "host": host, "device": device} if self._cuda else {"wall": wall}
@@ -144,7 +151,7 @@ class Bench:
             mode=self.mode,
             code=code.identity(self._loaded),
             rounds=len(rounds["eager"]),
-            calls_per_round=(eager.calls, compiled.calls),
+            calls_per_round=(calls["eager"], calls["compiled"]),
             environment=environment_of(self.device),
             state=state,
             problems=problems,
@@ -166,9 +173,6 @@ class Bench:
             memory.free_leftovers()
             leg.run()
             leg.memory = memory.bytes_in_use() - before + memory.transient_memory(leg.run)
-            # A single synchronized call takes longer than a call in a block of calls, so the block's size is computed
-            # again.
-            leg.calls = timing.calls_per_block(self.timer.block(leg.run, leg.calls)[0])
         return leg
 
     def _state(self) -> dict[str, Any]:
@@ -190,11 +194,11 @@ def measure_compile(
     raw: bool = False,
     **options: Any,
 ) -> SpeedSample:
-    """Measure ``target(*args)`` in eager and in compiled code, in interleaved rounds.
+    """Measure ``target(*args)``, eager and compiled, in interleaved rounds.
 
-    Rounds stop when the 95% interval of the ratio is within ``precision``, or after ``seconds``. Compilation,
-    autotuning and CUDA graph recording are excluded, and reported as the cold start. ``raw=True`` keeps every round.
-    The other options are the same as for ``Bench``.
+    Rounds stop when half the width of the ratio's 95% interval is at most ``precision``, or after ``seconds``.
+    Compilation, autotuning and CUDA graph recording are excluded from the times and reported as the cold start.
+    ``raw=True`` keeps the times of every round. The other options are the same as for ``Bench``.
     """
     return Bench(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)
 
@@ -245,7 +249,7 @@ def device_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | No
 
 
 def environment_of(device: torch.device) -> dict[str, Any]:
-    """Return the device name and id, and the versions of torch, CUDA and Python."""
+    """Return the device's name and id, and the versions of torch, CUDA and Python."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     versions = {"torch": torch.__version__.split("+")[0], "cuda": None, "python": python}
     environment: dict[str, Any] = {"device": device.type, **versions}

@@ -1,4 +1,4 @@
-"""Copy the timed target, so that the copy's memory belongs to the leg, and training does not change the caller's
+"""Copy the target for each leg, so that a leg's memory includes the model, and training does not change the caller's
 model.
 """
 
@@ -16,7 +16,7 @@ from ...legs.reach import EMPTY, cells, content, lives_in_torch, reached
 
 
 def copied(target: Any, call: Call) -> tuple[Any, Call]:
-    """Copy a target and a call; functions that refer to tensors or modules are recreated with the copies.
+    """Copy a target and a call; functions that refer to tensors or modules are recreated to refer to the copies.
 
     Raises:
         CompileUsageError: If an object cannot be deep-copied.
@@ -37,7 +37,7 @@ def copied(target: Any, call: Call) -> tuple[Any, Call]:
 
 
 def _copy_functions(target: Any, memo: dict[int, Any]) -> None:
-    """Copy functions, because ``deepcopy`` does not copy them."""
+    """Recreate functions that refer to tensors or modules, because ``deepcopy`` does not copy functions."""
     functions = [value for value in reached([target]) if isinstance(value, types.FunctionType)]
     twins = [function for function in functions if not lives_in_torch(function) and _holds_tensors(function)]
     for function in twins:

@@ -1,7 +1,7 @@
 """Reserve CPU cores for a process that measures. Imports neither torch nor pytest.
 
-A process that moves between all cores was 1% to 4% slower after its first test, with more variation. Also, on a machine
-with several devices, two gates must not use the same cores.
+When a process could move between all cores, it was 1% to 4% slower after its first test, and its times varied more.
+Also, on a machine with several devices, two processes that measure at the same time must not use the same cores.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ CORES = 4
 
 @contextmanager
 def own_cores(directory: Path | None = None) -> Iterator[None]:
-    """Inside the ``with`` block, keep this process's threads on a few cores, which no other measuring process has
-    locked.
+    """Inside the ``with`` block, keep this process's threads on a few cores, if possible on cores that no other
+    measuring process uses.
     """
     if not hasattr(os, "sched_setaffinity"):
         yield

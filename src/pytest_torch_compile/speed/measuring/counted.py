@@ -1,4 +1,6 @@
-"""Count the kernels, memory and synchronizations of a warm call on a CUDA device, for a budget."""
+"""Measure the kernels, peak memory and synchronizations of a warm call on a CUDA device, to check them against a
+budget.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,14 @@ from .kernels import Run
 from .workload import workload
 
 WARM_UPS = 3  # a CUDA graph warms up, is recorded, and is then replayed
-PROFILED = 4  # so many calls that there is less than one of the profiler's own events per call
+PROFILED = 4  # enough calls that the profiler's own events are fewer than the calls
 
 
 @dataclass(frozen=True)
 class Counted:
-    """The counts of one warm call. ``sync_lines`` are the lines of user code that synchronized; None if unknown."""
+    """The counts for one warm call. ``sync_lines`` contains the line of user code that caused each synchronization, or
+    None if the line is unknown.
+    """
 
     kernels: int
     memory: int
@@ -33,8 +37,8 @@ class Counted:
 
 
 def counted(work: Work, call: Call, compiling: Compiling | None) -> Counted:
-    """Run a call on copies of its arguments until the call is warm, and then count. If ``compiling`` is None, the call
-    runs in eager.
+    """Run a call on copies of the target and the arguments until the call is warm, and then count. If ``compiling`` is
+    None, the call runs eagerly.
     """
     with ExitStack() as stack:
         if compiling is None:

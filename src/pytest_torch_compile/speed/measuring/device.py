@@ -1,4 +1,4 @@
-"""The state of the device while measuring, and exclusive access to it. Imports neither torch nor pytest."""
+"""The state of a device during measurements, and exclusive access to a device. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ...disk import machine_lock
 
 HELD_LOCK = "PYTEST_TORCH_COMPILE_DEVICE_LOCK"
 
-# Bits of nvmlDeviceGetCurrentClocksThrottleReasons. A power cap and an idle clock are normal reasons, but the following
-# reasons are not.
+# Bits of nvmlDeviceGetCurrentClocksThrottleReasons. A power cap and idle clocks are normal, so they are not in this
+# mapping.
 THROTTLE_REASONS = {
     0x08: "hardware slowdown",
     0x20: "software thermal slowdown",
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-# The queried fields of nvidia-smi, and which of them are numbers. Unlike NVML bindings, nvidia-smi comes with every
-# driver.
+# The nvidia-smi fields to query, and the names under which numeric fields are stored. Unlike NVML bindings, nvidia-smi
+# comes with every driver.
 QUERIED = {
     "uuid": "",
     "clocks.sm": "sm_mhz",
@@ -37,7 +37,7 @@ QUERIED = {
 
 
 def device_state(uuid: str) -> dict[str, Any]:
-    """Return clocks, temperature, power, throttle reasons and processes; ``{}`` if nvidia-smi is missing."""
+    """Return the clocks, temperature, power, throttle reasons and number of processes; ``{}`` if they are unknown."""
     row = next((row for row in nvidia_smi(f"--query-gpu={','.join(QUERIED)}") if row[0] == uuid), None)
     if row is None:
         return {}
@@ -54,7 +54,7 @@ def device_state(uuid: str) -> dict[str, Any]:
 
 
 def nvidia_smi(query: str) -> list[list[str]]:
-    """Return the output rows of nvidia-smi; none if the command is missing."""
+    """Return the rows that nvidia-smi prints; no rows if the command is missing or fails."""
     command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
     try:
         text = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
@@ -64,8 +64,8 @@ def nvidia_smi(query: str) -> list[list[str]]:
 
 
 def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_processes: int = 1) -> tuple[str, ...]:
-    """Return the reasons not to gate times that were measured between two device states: the device was throttled, or
-    other processes used it.
+    """Return the reasons not to gate times that were measured between the states ``before`` and ``after``: the device
+    was throttled, or other processes used it.
     """
     problems = []
     active = int(before.get("throttle", 0)) | int(after.get("throttle", 0))
@@ -79,17 +79,17 @@ def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_pro
 
 
 class DeviceBusy(RuntimeError):
-    """Raised if another speed test reserves the device for longer than the time limit."""
+    """Raised if the device cannot be reserved within the time limit; the message is one line."""
 
 
 @contextmanager
 def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None) -> Iterator[None]:
     """Reserve the device for one speed test, across processes.
 
-    A child that confirms a verdict for this process inherits the lock through the environment.
+    A child that confirms a verdict for this process inherits the lock through an environment variable.
 
     Raises:
-        DeviceBusy: If another process held the device for ``wait`` seconds.
+        DeviceBusy: If another process holds the lock for ``wait`` seconds, or another user owns the lock file.
     """
     held = os.environ.get(HELD_LOCK, "")
     if uuid in held.split(os.pathsep):
@@ -116,8 +116,8 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
 
 
 def processes_of_holders() -> int:
-    """Return how many of this run's processes may use the device: the workers, and one process that confirms
-    changes.
+    """Return how many of this run's processes may use the device: the workers that share it and, if this process
+    confirms a change for one of them, all processes that do so.
     """
     workers = int(os.environ.get("PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU", "1"))
-    return workers + bool(os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS"))
+    return workers + int(os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS", "0"))

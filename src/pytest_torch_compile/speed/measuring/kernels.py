@@ -1,5 +1,5 @@
-"""Determine device time, kernels and synchronizations per call from the profiler's record of the device and of driver
-calls.
+"""Determine the device time, kernels and synchronizations per call from the kernels and the CUDA runtime calls that the
+profiler records.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 Run = Callable[[], object]
-# Driver functions in which the host waits for the device, and the function that launches a CUDA graph.
+# Runtime functions in which the host waits for the device, and functions that launch a CUDA graph.
 WAITS = {"cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize"}
 WAITS |= {name.replace("cuda", "hip") for name in WAITS}
 GRAPH_LAUNCHES = {"cudaGraphLaunch", "hipGraphLaunch"}
@@ -22,7 +22,9 @@ GRAPH_LAUNCHES = {"cudaGraphLaunch", "hipGraphLaunch"}
 
 @dataclass(frozen=True)
 class Profiled:
-    """One profiler session of ``calls`` calls: the microseconds of each kernel in order, and counts."""
+    """The results of one profiler session of ``calls`` calls. ``took`` contains the duration of each kernel in
+    microseconds, in order of execution; the other fields are counts for the whole session.
+    """
 
     calls: int
     took: list[float]
@@ -36,8 +38,8 @@ class Profiled:
         return round(len(self.took) / self.calls)
 
     def per_call(self, count: int) -> int:
-        """Return a count per call. The count is rounded down to exclude the session's own events, which are fewer than
-        the calls.
+        """Return a count per call, rounded down. This excludes the profiler's own events, which are fewer than the
+        calls.
         """
         return count // self.calls
 
@@ -79,8 +81,8 @@ def profiled(run: Run, calls: int) -> Profiled:
 def interleaved_sessions(
     legs: Mapping[str, Run], calls: Mapping[str, int], sessions: int
 ) -> tuple[dict[str, list[float]], dict[str, Profiled]]:
-    """Run profiler sessions of all legs alternately. Returns, for each leg, the median device seconds per call in each
-    session, and the final session.
+    """Run ``sessions`` profiler sessions for each leg, alternating between the legs. Returns each leg's median device
+    time per call in each session, in seconds, and each leg's final session.
     """
     names = list(legs)
     seconds: dict[str, list[float]] = {name: [] for name in names}

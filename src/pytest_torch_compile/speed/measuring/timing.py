@@ -1,6 +1,4 @@
-"""Run interleaved rounds of several legs, timed with device events on an accelerator and with the host clock on a
-CPU.
-"""
+"""Run interleaved rounds of several legs, timed with CUDA events on a GPU, and with the host clock on other devices."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ MIN_ROUNDS = 12
 
 
 class Timer:
-    """Times a block of calls, with device events on CUDA and with the host clock elsewhere."""
+    """Times a block of calls, with CUDA events on a GPU, and with the host clock on other devices."""
 
     def __init__(self, device: torch.device) -> None:
         self._cuda = device.type == "cuda"
@@ -53,8 +51,8 @@ class Timer:
 
 
 def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0) -> tuple[float, float]:
-    """Call the leg until the time per call is steady. Returns the cold start (the total time until then) and the steady
-    time per call, in seconds.
+    """Call the leg until the time per call is steady. Returns the cold start (the time that these calls took in excess
+    of the steady time) and the steady time per call, both in seconds.
     """
     times: list[float] = []
     while True:
@@ -71,7 +69,7 @@ def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0)
 
 @contextmanager
 def quiet_host() -> Iterator[None]:
-    """Turn off garbage collection and migration between cores during timing."""
+    """Inside the ``with`` block, turn off garbage collection and migration between cores."""
     enabled = gc.isenabled()
     gc.collect()
     gc.freeze()
@@ -86,16 +84,17 @@ def quiet_host() -> Iterator[None]:
 
 
 def calls_per_block(steady: float) -> int:
-    """Return the number of calls in one block, if a call takes ``steady`` seconds."""
+    """Return the number of calls to time as one block if each call takes ``steady`` seconds."""
     return max(1, min(2000, round(BLOCK_SECONDS / max(steady, 1e-7))))
 
 
 def interleave(
     legs: Mapping[str, Run], calls: Mapping[str, int], timer: Timer, *, seconds: float, precision: float
 ) -> dict[str, list[tuple[float, float]]]:
-    """Run rounds of one block per leg, reversing the order every other round.
+    """Run rounds of one block per leg, reversing the order of the legs after each round.
 
-    Stops once the interval of every leg's ratio to the first leg is within ``precision``, or after ``seconds``.
+    Stops once half the width of the 95% interval of every leg's ratio to the first leg is at most ``precision``, or
+    after ``seconds``.
     """
     names = list(legs)
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}

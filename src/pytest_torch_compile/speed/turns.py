@@ -1,0 +1,46 @@
+"""Let fresh processes compile at the same time and measure one after another. Imports neither torch nor pytest.
+
+The parent process creates a folder. Each process writes a file there when it has compiled. When all have compiled, the
+parent writes ``go``, and the processes then measure in turn on each device. So no process compiles while another one
+measures.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock
+
+TURNS = "PYTEST_TORCH_COMPILE_TURNS"
+POLL_SECONDS = 0.05
+
+
+@contextmanager
+def turn() -> Iterator[None]:
+    """Inside the ``with`` block, measure without other processes of the same group; wait until that is possible. Does
+    nothing in a process that does not belong to a group.
+    """
+    if not (path := os.environ.get(TURNS)):
+        yield
+        return
+    lock = Path(path)
+    lock.with_name(f"ready-{os.getpid()}").touch()
+    while not lock.with_name("go").exists():
+        time.sleep(POLL_SECONDS)
+    with FileLock(lock, poll_interval=POLL_SECONDS):
+        yield
+
+
+def environment(folder: Path, device: str) -> dict[str, str | None]:
+    """Return the environment variables for a process of a group, which measures on this device."""
+    return {TURNS: str(folder / f"{device}.lock")}
+
+
+def begin_if_ready(folder: Path, processes: int) -> None:
+    """Let the group measure if all of its running processes have compiled."""
+    if len(list(folder.glob("ready-*"))) >= processes:
+        (folder / "go").touch()
