@@ -99,6 +99,7 @@ NO_FULLGRAPH = f"{REWRITE}, or check the default mode with fullgraph=False"
 LOOK_FOR_SWITCHES = (
     "check for torch.compiler.disable, a force_eager stance, TORCH_COMPILE_DISABLE, or a target without tensor ops"
 )
+REMOVE_BREAKS = "remove the graph break first, because it decides what torch compiles"
 CALL_INSIDE = "call the compiled code inside the block"
 OPEN_EARLIER = (
     "enter the block before the compiled code is first called, or call torch.compiler.reset() before the block"
@@ -148,7 +149,9 @@ ONE_SIDED_GRADIENT = (
     "this gradient exists in only one of the two runs (eager and compiled); look for detach(), no_grad() or unused "
     "branches near this tensor"
 )
-SAME_CONTAINERS = "return the same container types in every branch of the checked function"
+SAME_CONTAINERS = (
+    "build the same containers (type, length, keys and their order) in every branch of the checked function"
+)
 CONTIGUOUS = "call .contiguous() (or .contiguous(memory_format=...)) on the tensor before returning it"
 # Differences in a tensor's metadata, by the first differing part in the message.
 METADATA = {
@@ -221,10 +224,8 @@ ARTIFACT_SIZES = (
     "the artifact was built for the sizes in call 1, but does not reject other sizes; declare the dimensions that "
     "vary with dynamic_dims={'x': 0}"
 )
-COMPARE_ARTIFACT = (
-    "check the model itself with check_compile(model, calls=[...]), and try via='export': if this also fails, the "
-    "package is not the cause"
-)
+COMPARE_ARTIFACT = "check the model itself with check_compile(model, calls=[...])"
+TRY_EXPORT = "try via='export': if this also fails, the package is not the cause"
 # Used if the eager results differ by far more than rounding errors. In that case the code is the cause, and a tolerance
 # or a different kernel would not help.
 VARIANT_IN_EAGER = {
@@ -286,9 +287,10 @@ def for_break(found: GraphBreak, *, others: bool = False) -> str:
     )
 
 
-def for_artifact(hint: str) -> str:
-    """Adapt the fix for a comparison to artifacts, whose backend cannot be changed."""
-    return hint.replace(COMPARE_STAGES, COMPARE_ARTIFACT)
+def for_artifact(hint: str, via: str) -> str:
+    """Adapt the fix for a comparison to artifacts that were built with ``via``, whose backend cannot be changed."""
+    stages = COMPARE_ARTIFACT if via == "export" else f"{COMPARE_ARTIFACT}, and {TRY_EXPORT}"
+    return hint.replace(COMPARE_STAGES, stages)
 
 
 def after_break(line: int) -> str:

@@ -81,6 +81,10 @@ CASES = {
         "accepts either mode or options, but not both",
     ),
     "compile not callable": (lambda: check_compile(sine, X, compile=True), "pass a function that returns the compiled target"),
+    "compile in place": (
+        lambda: check_compile(torch.nn.Linear(4, 4), X, compile=lambda model: model.compile(backend="eager")),
+        r"the function passed as compile= returned None, but .* \(module.compile\(\) compiles in place and returns None\)",
+    ),
     "negative breaks": (lambda: check_compile(sine, X, max_graph_breaks=-1), "max_graph_breaks is -1; .* 0 or more"),
     "negative recompiles": (lambda: check_compile(sine, X, max_recompiles=-1), "max_recompiles is -1; .* 0 or more"),
     "budget in words": (lambda: check_compile(sine, X, max_recompiles="two"), "max_recompiles is 'two'"),
@@ -95,7 +99,13 @@ CASES = {
     "accepted breaks of a budget": (lambda: Budget(accepted_breaks="gb-1"), "a single string"),
     "accepted break that is no string": (lambda: check_compile(sine, X, accepted_breaks=[3]), "accepted_breaks contains 3"),
     "accepted breaks of one number": (lambda: check_compile(sine, X, accepted_breaks=3), "accepted_breaks contains 3"),
-    "no steps": (lambda: check_compile(sine, X, train=True, steps=0), "steps=0: must be at least 1"),
+    "no steps": (lambda: check_compile(sine, X, train=True, steps=0), "steps is 0; it must be a whole number, 1 or more"),
+    "steps in words": (lambda: check_compile(LINEAR, X, train=True, steps="2"), "steps is '2'; it must be a whole number"),
+    "train by a word": (lambda: check_compile(LINEAR, X, train="yes"), "train is an instance of str; pass True, or a function"),
+    "loss, not a function": (
+        lambda: check_compile(LINEAR, X, train=LINEAR(X)),
+        "train is an instance of Tensor; pass True, or a function that computes the loss",
+    ),
     "nothing to train": (
         lambda: check_compile(sine, X, backend="eager", train=True),
         "train=True, but no call has an output that requires grad",
@@ -108,6 +118,19 @@ CASES = {
     "dynamic_dims of no dimension": (
         lambda: check_compile(sine, X, dynamic_dims={"x": 2}),
         "'x' has 1 dimension, so dimension 2 does not exist",
+    ),
+    "dynamic_dims of one name": (
+        lambda: check_compile(sine, X, dynamic_dims="x"),
+        "dynamic_dims is 'x', but it must be a dict of dimensions by argument: dynamic_dims={'x': 0}",
+    ),
+    "dynamic_dims of one number": (lambda: check_compile(sine, X, dynamic_dims=0), "dynamic_dims is 0, but it must be a dict"),
+    "dynamic_dims of an artifact in a list": (
+        lambda: check_artifact(LINEAR, X, dynamic_dims=[0], via="export"),
+        r"dynamic_dims is \[0\], but it must be a dict",
+    ),
+    "dynamic_dims of no number": (
+        lambda: check_compile(sine, X, dynamic_dims={"x": "batch"}),
+        "dynamic_dims: 'batch' is not a dimension of 'x'; pass its number, from 0",
     ),
     "tolerances of one number": (
         lambda: check_compile(sine, X, tolerances=1e-3),
@@ -130,6 +153,10 @@ CASES = {
         r"optimizer is an instance of Adam; pass a function that creates one, .* optimizer=lambda params: torch.optim.Adam\(params",
     ),
     "name of an optimizer": (lambda: check_compile(LINEAR, X, optimizer="SGD"), "optimizer is an instance of str; pass a function"),
+    "optimizer that is not returned": (
+        lambda: check_compile(LINEAR, X, optimizer=lambda params: None),
+        "the function passed as optimizer= returned None, but it must return the optimizer",
+    ),
     "snapshots somewhere else": (lambda: check_compile(sine, X, snapshots="disk"), "must be \"device\" or \"host\""),
     "calls of a dict": (lambda: check_compile(sine, calls={"x": X}), r"calls is a single dict, but it must be a list of calls"),
     "calls of a tensor": (lambda: check_compile(sine, calls=torch.ones(2, 4)), r"calls is a single tensor, .* check_compile\(model, x\)"),
@@ -146,6 +173,7 @@ CASES = {
         "on the meta device",
     ),
     "invariance on meta": (lambda: check_invariance(sine, torch.ones(4, 4, device="meta")), "on the meta device"),
+    "invariance over a number": (lambda: check_invariance(sine, X, over=3), "over=3 is unknown; choose one of: batch"),
     "breaks by version and package": (
         lambda: check_compile(sine, X, max_graph_breaks={"<2.8": 2, "mypackage": 0}),
         "max_graph_breaks mixes torch versions .'<2.8'. and packages .'mypackage'.; use only versions or only packages",

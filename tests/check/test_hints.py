@@ -114,6 +114,18 @@ def test_fallback_behind_a_string_guard_is_not_answered_with_padding(fullgraph):
     assert "pad" not in hint and "dynamic" not in hint
 
 
+@pytest.mark.parametrize(
+    ("cause", "setter"),
+    [
+        ("threads", "torch.set_num_threads"),
+        ("deterministic", "torch.use_deterministic_algorithms"),
+        ("default-dtype", "torch.set_default_dtype"),
+    ],
+)
+def test_fix_for_a_global_state_names_that_state_alone(cause, setter):
+    assert re.findall(r"torch\.\w+", EXPLANATIONS[cause]) == [setter]
+
+
 def test_fallback_behind_a_size_guard_is():
     calls = [call(torch.ones(i, 3)) for i in range(2, 13)]
     failed = found_in(lambda x: x.sin(), calls=calls, dynamic=False, fullgraph=False, max_recompiles=20)
@@ -253,6 +265,15 @@ def test_every_part_of_a_tensor_that_differs_has_a_fix(what):
     assert advice.METADATA[what]
 
 
+def test_order_of_keys_that_differs_comes_with_a_fix():
+    def other(x):
+        return {"a": x, "b": x + 1} if torch.compiler.is_compiling() else {"b": x + 1, "a": x}
+
+    finding = only(found_in(other, torch.ones(2), diagnose="off"), "metadata")
+    assert "in the order b, a in eager" in finding.message
+    assert "keys and their order" in finding.hint
+
+
 def test_shape_and_dtype_that_differ_come_with_a_fix():
     def other(x):
         return x.double() if torch.compiler.is_compiling() else x
@@ -276,6 +297,44 @@ def test_numpy_number_that_breaks_the_graph_is_named():
     assert finding.hint.startswith("self.scale: torch traces a NumPy scalar as a tensor")
     assert "running in eager" not in finding.evidence + finding.hint
     assert check_compile(Resized(0.5), torch.ones(1, 1, 4), backend="eager").ok
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_numpy_number_that_is_an_argument_is_named(by_name):
+    np = pytest.importorskip("numpy")
+
+    def resized(x, scale):
+        return torch.nn.functional.interpolate(x, scale_factor=scale)
+
+    image, scale = torch.ones(1, 1, 4), np.float64(0.5)
+    one = call(image, scale=scale) if by_name else call(image, scale)
+    finding = only(found_in(resized, calls=[one], diagnose="off"), "graph-break")
+    assert finding.hint.startswith("scale: torch traces a NumPy scalar as a tensor")
+
+
+def only_prints(x):
+    print("nothing to compile")
+    return x
+
+
+def whole_function_in_eager(x):
+    for _ in range(2):
+        torch._dynamo.graph_break()
+        x = x.sin()
+    return x
+
+
+@pytest.mark.parametrize("target", [only_prints, whole_function_in_eager])
+def test_nothing_is_left_to_compile_because_of_a_break(target):
+    failed = found_in(target, torch.ones(3), fullgraph=False, max_graph_breaks=9, diagnose="off")
+    finding, line = only(failed, "nothing-compiled"), failed.report.graph_breaks[0].location.line
+    assert f"test_hints.py:{line} in {target.__name__}, and no tensor op is left to compile" in finding.evidence
+    assert finding.hint.startswith("remove the graph break first")
+
+
+def test_nothing_is_compiled_without_a_break():
+    finding = only(found_in(lambda x: x, torch.ones(3), fullgraph=False, diagnose="off"), "nothing-compiled")
+    assert "break" not in finding.evidence + finding.hint
 
 
 def test_numpy_number_elsewhere_is_not_blamed_for_a_break():

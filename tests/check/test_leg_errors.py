@@ -6,6 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch._dynamo.guards import CheckFunctionManager  # noqa: E402
+
 from pytest_torch_compile import CompileCheckFailed, check_compile, compile_guard  # noqa: E402
 
 X = torch.ones(3)
@@ -48,6 +50,24 @@ def test_error_of_a_backend_is_found_with_its_line_and_its_row():
     assert finding.location.function == "sine"
     assert "IndexError: planted" in finding.evidence
     assert [row.outcome for row in failure.value.report.calls] == ["compilation failed"]
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_error_while_guards_are_built_is_one_finding(monkeypatch, fullgraph):
+    """The graph is complete by then: torch 2.13 fails so on layer_norm of a nested tensor that is made inside."""
+    build = CheckFunctionManager.__init__
+
+    def refuse(manager, code, *args, **options):
+        if code is sine.__code__:
+            raise IndexError("planted")
+        build(manager, code, *args, **options)
+
+    monkeypatch.setattr(CheckFunctionManager, "__init__", refuse)
+    with pytest.raises(CompileCheckFailed) as failure:
+        check_compile(sine, X, backend="eager", fullgraph=fullgraph, diagnose="off")
+    (finding,) = failure.value.findings
+    assert (finding.kind, finding.location.function) == ("compile-error", "sine")
+    assert "IndexError: planted" in finding.evidence and "swallowed" not in str(failure.value)
 
 
 def test_error_that_torch_swallows_is_said_to_be_swallowed():

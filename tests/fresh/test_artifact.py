@@ -369,10 +369,12 @@ def hints(*args, **options):
     return [finding.hint for finding in failure.value.findings]
 
 
-def test_advice_for_an_artifact_names_no_option_that_it_does_not_have():
-    (hint,) = hints(AnswersWrongly(), torch.ones(3), via="export")
+@pytest.mark.parametrize("via", ["export", "aot_inductor"])
+def test_advice_for_an_artifact_names_no_option_that_it_does_not_have(via):
+    (hint,) = hints(AnswersWrongly(), torch.ones(3), via=via)
     assert "check_compile(model, calls=[...])" in hint
     assert "backend=" not in hint
+    assert ("try via='export'" in hint) is (via != "export"), "what was just done is no advice"
 
 
 def test_package_that_answers_for_other_sizes_is_told_of_dynamic_dims():

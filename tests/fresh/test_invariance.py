@@ -158,8 +158,9 @@ def test_an_output_without_rows_is_named():
 
 
 def test_a_function_has_no_module_to_name():
-    with pytest.raises(CompileCheckFailed, match="the module is unknown"):
+    with pytest.raises(CompileCheckFailed, match="row on its own") as failed:
         check_invariance(lambda x: x - x.mean(), call(torch.randn(3, 5)), over="batch", backend="eager")
+    assert "module" not in failed.value.findings[0].evidence
 
 
 def test_mistakes_are_named():

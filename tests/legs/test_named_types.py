@@ -62,11 +62,20 @@ def checked(target, *args, **options):
     return check_compile(target, *args, diagnose="off", backend="aot_eager", **options)
 
 
+def report_of(target, *args):
+    """The report on an error so large that the reference is asked, whether it excuses the error or not."""
+    try:
+        return checked(target, *args)
+    except CompileCheckFailed as failed:
+        return failed.report
+
+
 @pytest.mark.parametrize("kind", TARGETS)
 def test_the_reference_runs(kind):
-    report = checked(off_by(kind, 1e-7), STEPS)
-    assert report.numerics.reference in ("fp64", "not needed")
+    report = report_of(off_by(kind, 1e-5), STEPS)
+    assert report.numerics.reference == "fp64"
     assert not report.observation.not_observable
+    assert checked(off_by(kind, 1e-7), STEPS).ok
 
 
 @pytest.mark.parametrize("kind", [Embedded, Made, Summed])
@@ -82,8 +91,8 @@ def test_reference_with_dropout_and_a_named_type():
         def forward(self, steps):
             return nn.functional.dropout(self.linear(steps.float()[:, None].expand(-1, 16)), 0.5)
 
-    report = checked(off_by(Dropped, 1e-7), STEPS)
-    assert report.numerics.reference in ("fp64", "not needed") and not report.observation.not_observable
+    report = report_of(off_by(Dropped, 1e-5), STEPS)
+    assert report.numerics.reference == "fp64" and not report.observation.not_observable
 
 
 def test_named_types_change_nothing_in_a_run_that_names_none():
@@ -131,6 +140,22 @@ def test_float8_moves_by_single_steps():
         moved = x.to(torch.float8_e4m3fn)
     off = moved.float() - x.to(torch.float8_e4m3fn).float()
     assert 0.02 < float((off != 0).float().mean()) < 0.2 and bool(moved.float().isfinite().all())
+
+
+@pytest.mark.skipif(not hasattr(torch, "float8_e4m3fn"), reason="this torch has no float8")
+def test_float8_that_falls_to_the_other_side_is_no_finding():
+    """A few values halfway between two of float8: eager and compiled code are equally far from what was quantised."""
+
+    def quantised(x, off):
+        y = x * 1.5
+        y = y * (1 + off) if torch.compiler.is_compiling() else y
+        return y.to(torch.float8_e4m3fn).float() * 0.7
+
+    x = torch.linspace(0.5, 2, 256)
+    x[::32] = 1.0625 / 1.5 * (1 - 2**-23)
+    assert checked(quantised, x, 2**-21).numerics.worst_ratio > 0
+    with pytest.raises(CompileCheckFailed):
+        checked(quantised, x, 0.2)
 
 
 needs_float4 = pytest.mark.skipif(not hasattr(torch, "float4_e2m1fn_x2"), reason="this torch has no float4")

@@ -45,6 +45,14 @@ class ScaledUpdate(Adam):
             parameter.data.sub_(self.state[parameter]["exp_avg"].sign(), alpha=1e-3 * group["lr"])
 
 
+class RoundedUpdate(Adam):
+    """Bias correction in float32, as torch computes it on a GPU: in the first step, ``1 - 0.999`` is off by 6e-5."""
+
+    def wrong(self, group):
+        for parameter in group["params"]:
+            parameter.data.sub_(self.state[parameter]["exp_avg"].sign(), alpha=2.5e-5 * group["lr"])
+
+
 class LateCount(Adam):
     def wrong(self, group):
         for parameter in group["params"]:
@@ -67,6 +75,10 @@ class Capturable(Adam):
 
     def wrong(self, group):
         group["capturable"] = True
+
+
+def test_rounding_of_the_bias_correction_is_no_finding():
+    check_step(lambda parameters: RoundedUpdate(parameters, lr=0.01))
 
 
 @pytest.mark.parametrize("kind", [ScaledUpdate, LateCount, LostMoment, OtherFlag])

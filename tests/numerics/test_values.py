@@ -11,7 +11,16 @@ from torch.utils._pytree import tree_leaves
 
 from pytest_torch_compile import CompileUsageError
 from pytest_torch_compile.findings import Reference
-from pytest_torch_compile.numerics import CallRecord, Comparison, Tolerance, Tolerances, compare_calls, measure, rule
+from pytest_torch_compile.numerics import (
+    CallRecord,
+    Comparison,
+    Tolerance,
+    Tolerances,
+    compare_calls,
+    flatten,
+    measure,
+    rule,
+)
 from pytest_torch_compile.report.failure_text import headline
 
 
@@ -186,7 +195,11 @@ def test_an_fp64_run_with_other_random_numbers_is_no_reference(true):
     eager = true.float()
     other = torch.randn(64, 128, dtype=torch.float64)
     assert not compare(eager, eager * (1 + 1e-5), other).findings
-    assert kinds(compare(eager, eager * 1.01, other)) == ["numerics"]
+    (finding,) = compare(eager, eager * 1.01, other).findings
+    assert finding.kind == "numerics"
+    assert "fp64 run does not compute the same result as eager, so the limit is the tolerance for" in finding.evidence
+    (finding,) = compare(eager, eager * 1.01, other, perturbed=[eager * 1.0001, eager * 0.9999]).findings
+    assert "as eager, so the limit is a multiple of the largest error in 2 eager runs" in finding.evidence
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -260,6 +273,17 @@ def test_nested():
         assert "output[1]" in found.findings[0].message
 
 
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested_of_inference_mode(layout):
+    with torch.inference_mode():
+        parts = [torch.ones(3, 4), torch.ones(5, 4)]
+        eager, same, wrong = (
+            torch.nested.nested_tensor([parts[0], parts[1] * factor], layout=layout) for factor in (1, 1, 1.1)
+        )
+    assert not compare(eager, same).findings
+    assert kinds(compare(eager, wrong)) == ["numerics"]
+
+
 def test_quantised():
     eager = torch.quantize_per_tensor(torch.linspace(-1, 1, 64), 0.02, 0, torch.qint8)
     same = torch.quantize_per_tensor(torch.linspace(-1, 1, 64), 0.02, 0, torch.qint8)
@@ -302,6 +326,21 @@ class TestOtherRoundings:
         found = compare(eager, honest, true, perturbed=[eager, other])
         assert not found.findings
         assert found.leaves[0].perturbed_runs == 2
+
+    def test_state_is_as_sensitive_as_a_result(self, true):
+        """As the moments of an optimizer, which are sums of gradients."""
+
+        def moments(value):
+            return CallRecord(kept=flatten(value, "attribute moments"))
+
+        eager, honest, other, wrong = (noisy(true, 2e-3, torch.bfloat16, seed) for seed in (1, 2, 3, 4))
+        honest[3, 4] += 1
+        other[50, 60] += 1
+        wrong[3, 4] += 3
+        references = {"reference": moments(true), "perturbed": [moments(eager), moments(other)]}
+        assert kinds(compare(moments(eager), moments(honest), moments(true))) == ["state"]
+        assert not compare(moments(eager), moments(honest), **references).findings
+        assert kinds(compare(moments(eager), moments(wrong), **references)) == ["state"]
 
     def test_what_eager_never_reaches_is_a_finding_that_says_so(self, true):
         eager, honest, other = (noisy(true, 2e-3, torch.bfloat16, seed) for seed in (1, 2, 3))
@@ -359,6 +398,8 @@ class TestTolerances:
         loose = Tolerances(rtol=0.1, atol=0.0)
         assert not compare(eager, eager * 1.05, true, tolerances=loose).findings
         assert kinds(compare(eager, eager * 1.2, true, tolerances=loose)) == ["numerics"]
+        (finding,) = compare(eager, eager * 1.2, tolerances=loose).findings
+        assert finding.evidence.endswith("the limit is the tolerance set for this check")
         strict = Tolerances(rtol=0.0, atol=0.0)
         assert kinds(compare(eager, eager * (1 + 2e-7), true, tolerances=strict)) == ["numerics"]
 

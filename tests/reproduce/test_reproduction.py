@@ -19,6 +19,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from pytest_torch_compile import Budget, CompileCheckFailed, call, check_compile, compile_guard, settings  # noqa: E402
+from pytest_torch_compile._torch.breaks import categories  # noqa: E402
 from pytest_torch_compile.reproduce import reproduction  # noqa: E402
 from pytest_torch_compile.reproduce.script import TEMPLATES, Renamed, Script, _defined  # noqa: E402
 from pytest_torch_compile.reproduce.writer import Writer  # noqa: E402
@@ -502,6 +503,19 @@ def test_templates_can_be_renamed_throughout(judge):
     text = "\n".join(map(renamed.applied, templates))
     named = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     assert not named & defined
+
+
+def reads_an_item(x):
+    n = x.sum().item()
+    return x * 2 if n > 0 else x * n
+
+
+def test_file_for_an_item_breaks_for_the_same_cause(repro, tmp_path):
+    """With fullgraph, newer torch captures the item, and refuses the branch on it."""
+    line = repro(reads_an_item, torch.ones(3))
+    assert line.startswith("reproduction: ")
+    _, last = run_alone(tmp_path / "repro")
+    assert last.startswith("AssertionError: graph-break:") and "scalar from a tensor" in categories(last)
 
 
 def test_file_that_breaks_for_another_cause_is_not_kept(repro, monkeypatch):

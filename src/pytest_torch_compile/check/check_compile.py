@@ -171,7 +171,7 @@ def check_compile(
     work = Work(
         uncompiled(target),
         sequence,
-        train or optimizer is not None,
+        optimizer is not None if train is False else train,
         optimizer,
         steps,
         seed,
@@ -246,7 +246,7 @@ def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Toler
 
 
 def _report(work: Work, compiling: Compiling, budget: Budget, run: Run) -> CompileReport:
-    located(run.seen, work.target)
+    located(run.seen, work.target, work.calls)
     report = CompileReport(
         target=target_name(work.target),
         checked_mode=compiling.checked_mode,

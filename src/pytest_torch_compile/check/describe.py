@@ -18,7 +18,7 @@ from .._torch.user_lines import is_library, is_torch, module_of
 from ..findings import CallReport
 from ..legs.calls import Call
 from ..legs.leg import Work
-from ..legs.targets import Factory, modules_of
+from ..legs.targets import Factory, argument_names, modules_of
 from ..numerics import flatten
 from ..observation import Location, Observation
 from ..report import safe_text
@@ -56,12 +56,14 @@ def definition(target: Any) -> Location | None:
         return None
 
 
-def located(seen: Observation, target: Any) -> None:
-    """Replace locations in dynamo's own files with the line where the target is defined."""
+def located(seen: Observation, target: Any, calls: Sequence[Call] = ()) -> None:
+    """Replace locations in dynamo's own files with the line where the target is defined, and name the NumPy numbers in
+    lines that break.
+    """
     place = definition(target)
     if place is None or is_torch(place.file):
         place = None
-    numbers = numpy_numbers(target)
+    numbers = numpy_numbers(target, calls)
     for graph_break in seen.graph_breaks:
         words = set(re.findall(r"\w+", graph_break.location.source))
         graph_break.numbers = tuple(name for name in numbers if name.rpartition(".")[2] in words)
@@ -74,13 +76,14 @@ def located(seen: Observation, target: Any) -> None:
     seen.fallbacks[:] = [f if _is_users(f.location) else replace(f, location=place) for f in seen.fallbacks]
 
 
-def numpy_numbers(target: Any) -> list[str]:
-    """Return the names of the module attributes and function variables whose value is a NumPy scalar."""
-    number = getattr(sys.modules.get("numpy"), "generic", ())
+def numpy_numbers(target: Any, calls: Sequence[Call]) -> list[str]:
+    """Return the names of the module attributes, function variables and arguments whose value is a NumPy scalar."""
+    number, names = getattr(sys.modules.get("numpy"), "generic", ()), argument_names(target)
     named = [("self.", vars(part)) for module in modules_of(target).values() for part in module.modules()]
     if isinstance(target, FunctionType):
         closed = inspect.getclosurevars(target)
         named += [("", closed.nonlocals), ("", closed.globals)]
+    named += [("", {**dict(zip(names, call.args, strict=False)), **call.kwargs}) for call in calls]
     found = (
         f"{prefix}{name}" for prefix, values in named for name, value in values.items() if isinstance(value, number)
     )

@@ -194,6 +194,10 @@ def _nothing_compiled(seen: Observation) -> Finding:
             f"{', '.join(names[:3])}{more}"
         )
         hint = advice.OPEN_EARLIER
+    elif seen.graph_breaks:
+        places = list(dict.fromkeys(found.location.shown() for found in seen.graph_breaks))
+        why = f"the code breaks at {', '.join(places[:3])}, and no tensor op is left to compile"
+        hint = advice.REMOVE_BREAKS
     else:
         why = (
             "no graph that contains an op reached the backend: the target is disabled or skipped, or it runs no "

@@ -25,8 +25,13 @@ def require_usable(work: Work) -> None:
     """
     if not callable(work.target):
         raise CompileUsageError(f"the target is {work.target!r}, which is not callable; pass a module or a function")
-    if work.steps < 1:
-        raise CompileUsageError(f"steps={work.steps}: must be at least 1")
+    if not isinstance(work.steps, int) or work.steps < 1:
+        raise CompileUsageError(f"steps is {work.steps!r}; it must be a whole number, 1 or more")
+    if not (work.train is None or isinstance(work.train, bool) or callable(work.train)):
+        raise CompileUsageError(
+            f"train is an instance of {type(work.train).__name__}; pass True, or a function that computes the loss "
+            "from the output: train=lambda output: output.sum()"
+        )
     if work.snapshots not in (None, "device", "host"):
         raise CompileUsageError(f'snapshots={work.snapshots!r}: must be "device" or "host"')
     require_factory(work.optimizer)

@@ -212,7 +212,8 @@ def _examine(
     found: Answers = ended.value
     report.observation = canary.observer().seen
     report.load_seconds = found.load_seconds
-    comparisons = [_compared(work, index, expected, found, tolerances, eager) for index in range(len(expected))]
+    compared = partial(_compared, report.via, work, expected=expected, found=found, tolerances=tolerances, eager=eager)
+    comparisons = [compared(index) for index in range(len(expected))]
     report.findings = merged_over_calls(finding for one in comparisons for finding in one.findings)
     report.findings += _compiled(found.graphs) + not_observable(report.observation.undecided)
     report.calls = [_row(work, index, expected, found) for index in range(len(expected))]
@@ -308,7 +309,7 @@ def _without_answers(ended: Ended) -> Finding | None:
 
 
 def _compared(
-    work: Work, index: int, expected: list[CallRecord], found: Answers, tolerances: Tolerances, eager: Leg
+    via: str, work: Work, index: int, expected: list[CallRecord], found: Answers, tolerances: Tolerances, eager: Leg
 ) -> Comparison:
     """Compare the artifact's result of one call with the eager result."""
     here, there = expected[index], found.calls[index]
@@ -333,7 +334,7 @@ def _compared(
     )
     fixed = not work.dynamic_dims and _sizes(work.calls[index]) != _sizes(work.calls[0])
     comparison.findings = [
-        replace(one, hint=advice.ARTIFACT_SIZES if fixed else advice.for_artifact(one.hint))
+        replace(one, hint=advice.ARTIFACT_SIZES if fixed else advice.for_artifact(one.hint, via))
         for one in comparison.findings
     ]
     return comparison

@@ -144,7 +144,7 @@ def check_invariance(
     """
     __tracebackhide__ = True
     support.require_supported_torch()
-    ways = [over] if isinstance(over, str) else list(over)
+    ways = list(over) if isinstance(over, Iterable) and not isinstance(over, str) else [over]
     if unknown := [way for way in ways if way not in WAYS]:
         raise CompileUsageError(f"over={unknown[0]!r} is unknown; choose one of: {', '.join(WAYS)}")
     require_tolerances("tolerance", tolerance, Tolerance)
@@ -207,7 +207,9 @@ def _checked(
     if found is None:
         return Invariance(way, True), []
     module = _first_module(way, subject)
-    evidence = [found.text, f"first module that differs: {module}" if module else _NO_MODULE]
+    evidence = [found.text]
+    if isinstance(subject.target, torch.nn.Module):
+        evidence.append(f"first module that differs: {module}" if module else _NO_MODULE)
     in_eager = _of_eager(way, subject, eager) if subject.compiling is not None else found
     if subject.compiling is not None:
         too = (

@@ -51,9 +51,19 @@ class Compiling:
         support.newer_arguments(self.more)
 
     def __call__(self, target: Any) -> Any:
-        """Compile ``target``."""
+        """Compile ``target``.
+
+        Raises:
+            CompileUsageError: If the wrapper does not return the compiled target.
+        """
         if self.wrapper is not None:
-            return self.wrapper(target)
+            compiled = self.wrapper(target)
+            if not callable(compiled):
+                raise CompileUsageError(
+                    f"the function passed as compile= returned {compiled!r}, but it must return the compiled target "
+                    "(module.compile() compiles in place and returns None)"
+                )
+            return compiled
         return torch.compile(
             target,
             fullgraph=self.fullgraph,

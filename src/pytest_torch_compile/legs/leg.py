@@ -132,12 +132,16 @@ class Leg:
         self._start(change)
         self._calls = [with_replacements(call, self._contents.replacements) for call in work.calls]
         with self._own_process(), self.world.in_force(self._contents):
-            if wrap is not None and work.dynamic_dims:
+            if wrap is not None and work.dynamic_dims is not None:
                 for call in self._calls:
                     mark_dynamic(call, work.dynamic_dims, self._names)
             self._called = wrap(self._target) if wrap else _eager(self._target)
             params = [p for m in self.modules.values() for p in m.parameters() if p.requires_grad]
             self._optimizer = work.optimizer(params) if work.optimizer else None
+        if work.optimizer and not hasattr(self._optimizer, "step"):
+            raise CompileUsageError(
+                f"the function passed as optimizer= returned {self._optimizer!r}, but it must return the optimizer"
+            )
         self._at_start: Flat | None = None
         self._left: _Left | None = None
         self.went_backward = callable(work.train)

@@ -96,8 +96,14 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
     all dimensions with the same string have the same size.
 
     Raises:
-        CompileUsageError: If a name or position does not refer to a tensor argument, or a dimension does not exist.
+        CompileUsageError: If ``dynamic_dims`` is not a dict of dimensions, a name or position does not refer to a
+            tensor argument, or a dimension does not exist.
     """
+    if not isinstance(dynamic_dims, Mapping):
+        raise CompileUsageError(
+            f"dynamic_dims is {dynamic_dims!r}, but it must be a dict of dimensions by argument: "
+            "dynamic_dims={'x': 0}"
+        )
     named = [name for dims in dynamic_dims.values() if isinstance(dims, Mapping) for name in dims.values()]
     for key, dims in dynamic_dims.items():
         tensor = _argument(call, key, names)
@@ -107,8 +113,11 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
                 f"dynamic_dims contains {key!r}, which is not a tensor argument of the call; the call's arguments are: "
                 f"{', '.join(given)}"
             )
-        ranges = dims if isinstance(dims, Mapping) else dict.fromkeys((dims,) if isinstance(dims, int) else dims)
+        several = isinstance(dims, (Mapping, list, tuple, set, frozenset))
+        ranges = dims if isinstance(dims, Mapping) else dict.fromkeys(dims if several else (dims,))
         for dim, bounds in ranges.items():
+            if not isinstance(dim, int):
+                raise CompileUsageError(f"dynamic_dims: {dim!r} is not a dimension of {key!r}; pass its number, from 0")
             if not -tensor.ndim <= dim < tensor.ndim:
                 s = "" if tensor.ndim == 1 else "s"
                 raise CompileUsageError(

@@ -25,7 +25,7 @@ Scalar = float | complex | int | bool
 @dataclass(frozen=True)
 class LeafVerdict:
     """The verdict on one leaf. ``index`` is the index of the worst element, and ``eager``, ``compiled`` and
-    ``reference`` are this element's values in the legs.
+    ``reference`` are this element's values in the legs. The rule ``given`` is the tolerance that the user chose.
 
     ``nonfinite`` is true if NaN or infinity occur at different positions in compiled code than in eager.
     ``perturbed_runs`` counts the eager runs with perturbed rounding that widened the limits. ``compared`` is False if
@@ -33,7 +33,7 @@ class LeafVerdict:
     """
 
     path: str
-    rule: Literal["tolerance", "fp64", "spread"] = "tolerance"
+    rule: Literal["given", "tolerance", "fp64", "spread"] = "tolerance"
     measures: tuple[Measured, ...] = ()
     index: tuple[int, ...] = ()
     eager: Scalar | None = None
@@ -117,7 +117,9 @@ def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
         return LeafVerdict(pair.path, elements=pair.eager.numel())
     if is_floating(pair.eager):
         given = tolerances.given_for(pair.path, pair.eager.dtype)
-        return _verdict_within(pair, given or rule.near(pair.eager.dtype, root_mean_square(pair.eager)))
+        if given is not None:
+            return replace(_verdict_within(pair, given), rule="given")
+        return _verdict_within(pair, rule.near(pair.eager.dtype, root_mean_square(pair.eager)))
     verdict = _verdict_within(pair, Tolerance(0.0, 0.0))
     # Errors are measured in float64, in which different large integers may become equal.
     return replace(verdict, measures=(Measured("wrong elements", float(max(verdict.differing, 1)), 0.0),))

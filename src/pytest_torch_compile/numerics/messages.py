@@ -95,11 +95,13 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
         lines.append(
             "the eager result is not deterministic here; the limit is a multiple of the spread between two eager runs"
         )
-    elif worst.perturbed_runs:
-        reached = f"the largest error in {worst.perturbed_runs} eager runs with perturbed rounding"
-        lines.append(f"an fp64 run was not possible, so the limit is a multiple of {reached}")
-    elif reference is Reference.TWO_EAGER_RUNS:
-        lines.append("an fp64 run was not possible, so the limit is the tolerance for the dtype")
+    elif worst.rule == "given":
+        lines.append("the limit is the tolerance set for this check")
+    elif reference is not Reference.NOT_NEEDED and not worst.nonfinite:
+        ran = reference is Reference.FP64
+        why = "the fp64 run does not compute the same result as eager" if ran else "an fp64 run was not possible"
+        reached = f"a multiple of the largest error in {worst.perturbed_runs} eager runs with perturbed rounding"
+        lines.append(f"{why}, so the limit is {reached if worst.perturbed_runs else 'the tolerance for the dtype'}")
     others = [leaf.path for leaf in leaves if leaf is not worst]
     if others:
         more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""

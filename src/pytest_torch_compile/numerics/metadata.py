@@ -96,14 +96,15 @@ def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
             for attribute in inner
             for name, part in plain_tensors(getattr(tensor, attribute), f"{path}.{attribute}").items()
         }
-    tensor = tensor.detach()
     if tensor.device.type == "meta":
         return {}
+    # Before detach(): torch cannot unbind a detached nested tensor of inference mode.
     if tensor.is_nested:
         parts: dict[str, torch.Tensor] = {}
         for index, part in enumerate(tensor.unbind()):
             parts.update(plain_tensors(part, f"{path}[{index}]"))
         return parts
+    tensor = tensor.detach()
     if tensor.layout is torch.sparse_coo:
         tensor = tensor.coalesce()
         return {f"{path}.indices()": tensor.indices(), f"{path}.values()": tensor.values()}

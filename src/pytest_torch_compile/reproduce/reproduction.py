@@ -51,31 +51,34 @@ def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> Non
 def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproduction | str:
     """Write a script and return its ``Reproduction``, or return the reason why there is none.
 
-    Tries the smallest module before the whole target, and random tensor values before the original values.
+    Tries the smallest module before the whole target, and random tensor values before the original values. With
+    fullgraph, torch captures some code at which the default mode breaks, such as ``.item()``. The findings list the
+    breaks of the default mode, so a graph break is tried in both modes.
     """
     finding = _worst(report, KINDS)
     if finding is None:
         return f"no reproduction: {_why_none(report)}"
     if remake.compiling.wrapper is not None:
         return "no reproduction: not supported with a custom compile function"
-    end_of_time, reasons = time.monotonic() + SECONDS, []
-    for part, its_finding in _works(report, remake, finding):
-        for exact in (False, True):
-            try:
-                candidate = script(its_finding, report, part, remake, exact=exact)
-            except Unwritable as error:
-                reasons.append(str(error))
-                break
-            if candidate.stored and not exact:
-                continue  # if some tensors need their original values, all tensors keep their values
-            if (left := end_of_time - time.monotonic()) <= 0:
-                reasons.append(f"the time limit of {SECONDS:.0f} s was reached")
-                break
-            path = _path(report, finding, folder)
-            difference = _kept_if_alike(candidate, path, finding, left)
-            if not difference:
-                return Reproduction(str(path), candidate.needs, report.findings.index(finding))
-            reasons.append(difference)
+    end_of_time, reasons, remakes = time.monotonic() + SECONDS, [], [remake]
+    if finding.kind == "graph-break" and remake.compiling.can_relax:
+        remakes.append(replace(remake, compiling=remake.compiling.relaxed()))
+    for (part, its_finding), own, exact in itertools.product(_works(report, remake, finding), remakes, (False, True)):
+        try:
+            candidate = script(its_finding, report, part, own, exact=exact)
+        except Unwritable as error:
+            reasons.append(str(error))
+            continue
+        if candidate.stored and not exact:
+            continue  # if some tensors need their original values, all tensors keep their values
+        if (left := end_of_time - time.monotonic()) <= 0:
+            reasons.append(f"the time limit of {SECONDS:.0f} s was reached")
+            break
+        path = _path(report, finding, folder)
+        difference = _kept_if_alike(candidate, path, finding, left)
+        if not difference:
+            return Reproduction(str(path), candidate.needs, report.findings.index(finding))
+        reasons.append(difference)
     return f"no reproduction: no script failed in the same way as the check: {'; '.join(dict.fromkeys(reasons))}"
 
 
