@@ -17,7 +17,7 @@ timeout "${LIMIT:-590}" python3 -m pytest -p pytest_torch_compile.plugin -o addo
 status=$?
 grep -E "^(FAILED|ERROR) " "$log" | cut -c1-300
 [ $status -eq 124 ] && echo "stopped after ${LIMIT:-590} s; failed until then:" && grep -oE "(FAILED|ERROR) suites[^ ]*" "$log"
-cards=$(nvidia-smi --query-gpu=name --format=csv,noheader | sort | uniq -c | sed 's/^ *//' | paste -sd, -)
 versions=$(python3 -c "import torch, transformers; print(f'torch {torch.__version__}, transformers {transformers.__version__}')")
+cards=$(python3 -c "import torch; n = torch.cuda.device_count(); print(n, torch.cuda.get_device_name() if n else 'GPUs')")
 echo "$(tail -1 "$log" | tr -d '=' | sed 's/^ *//; s/ *$//') | $cards, $cores cores | $versions"
 exit $status

@@ -139,7 +139,7 @@ def test_limits_beside_the_budget_take_the_place_of_its_own():
 
 @pytest.mark.parametrize("budget", [{"max_graphs": 1}, 3, "max_graphs"])
 def test_budget_that_is_none_is_refused(budget):
-    with pytest.raises(CompileUsageError, match=r"write budget=Budget\("):
+    with pytest.raises(CompileUsageError, match=r"for example budget=Budget\("):
         check_compile(fused, sized(4), budget=budget, **EAGER)
 
 
