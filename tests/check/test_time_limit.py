@@ -122,6 +122,42 @@ def test_hang_in_c_is_said(capfd, monkeypatch):
     )
 
 
+class _Slow:
+    """A context that takes a while to enter and to leave, such as one of torch's modes on a busy machine."""
+
+    def __init__(self, seconds):
+        self.seconds, self.is_entered, self.is_left = seconds, False, False
+
+    def __enter__(self):
+        time.sleep(self.seconds)
+        self.is_entered = True
+
+    def __exit__(self, *error):
+        time.sleep(self.seconds)
+        self.is_left = True
+
+
+def test_context_that_is_being_entered_or_left_is_not_interrupted():
+    slow = _Slow(0.4)
+    with time_limit.time_limit(0.1) as limit, slow:
+        time.sleep(5)
+    assert limit.findings and slow.is_entered and slow.is_left
+    leaving = _Slow(0.4)
+    leaving.__enter__()
+    with time_limit.time_limit(0.1) as limit:
+        leaving.__exit__(None, None, None)
+        time.sleep(5)
+    assert limit.findings and leaving.is_left
+
+
+def test_context_that_is_never_left_is_interrupted(monkeypatch):
+    monkeypatch.setattr(time_limit, "_MOST_POSTPONED", 3)
+    start = time.monotonic()
+    with time_limit.time_limit(0.1) as limit, _Slow(20):
+        pass
+    assert limit.findings and time.monotonic() - start < 10
+
+
 def test_quick_check_is_not_interrupted_and_leaves_no_thread():
     before = threading.active_count()
     for _ in range(3):

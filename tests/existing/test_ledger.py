@@ -10,6 +10,7 @@ from pytest_torch_compile.existing.checking import Checked  # noqa: E402
 from pytest_torch_compile.existing.ledger import KEPT, LIKE_OTHERS, NOT_LOOKED_AT, OUT_OF_TIME, Family, Ledger, Noticed  # noqa: E402
 from pytest_torch_compile.existing.run_time import RunTime, now  # noqa: E402
 from pytest_torch_compile.existing.signature import AutomaticDynamic, Signature  # noqa: E402
+from pytest_torch_compile.existing.verdicts import IDLE, UNCHECKED, rows  # noqa: E402
 
 OLD, NEW = {("a.py", 1, 2)}, {("a.py", 1, 2), ("a.py", 1, 3)}
 
@@ -132,3 +133,10 @@ def test_check_that_would_end_too_late_does_not_begin(half_way):
     half_way.time.spent = 80.0  # 20 seconds are left, and the checks took 30
     assert noted(half_way, (5,)) is None
     assert half_way.targets["f"].left_out[OUT_OF_TIME] == 1
+
+
+def test_target_whose_tried_calls_compute_nothing_says_so():
+    idle = Checked("somelib.f", "test_a", computes=False)
+    (row,) = rows([idle], {"somelib.f": {NOT_LOOKED_AT: 2}}, "somelib")
+    assert row.verdict == UNCHECKED and row.detail == f"{IDLE}; {NOT_LOOKED_AT}"
+    assert not rows([idle], {"somelib.f": {}}, "somelib")

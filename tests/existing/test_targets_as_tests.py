@@ -151,6 +151,44 @@ def test_written_tests_of_a_class_and_a_function_of_one_name_are_both_kept(libra
     assert "allowed:" not in text and all(len(line) <= 110 for line in text.splitlines())
 
 
+def test_written_test_of_one_call_passes_its_arguments_directly(library):
+    package = "def f(x, y=1):\n    return x * y\ndef g(x):\n    return x.sin()\n"
+    tests = (
+        "def test_a():\n    somelib.f(torch.full((3,), 200.0), 2)\n"
+        "def test_b():\n    with torch.no_grad():\n        somelib.g(torch.ones(2))\n"
+    )
+    library(package, tests, "--compile-write-tests=written")
+    text = (library.tester.path / "written" / "test_somelib.py").read_text()
+    assert "compile_check(somelib.f, tensor(3, high=255), 2)" in text
+    assert "calls=[call(tensor(2)).under(torch.no_grad)]" in text
+    head = text.partition("def ")[0]
+    assert "pytest --compile-fast" in head and "max_recompiles" not in head and "import pytest\n" not in head
+
+
+def test_written_tests_of_similar_names_can_be_told_apart(library):
+    package = (
+        "class To2xRgb(nn.Module):\n    def forward(self, x):\n        return x + 1\ndef to2x_rgb(x):\n    return x + 1\n"
+        "def to_2x_rgb(x):\n    return x + 2\n"
+    )
+    tests = "def test_a():\n    for f in (somelib.To2xRgb(), somelib.to2x_rgb, somelib.to_2x_rgb):\n        f(torch.ones(2))\n"
+    library(package, tests, "--compile-write-tests=written")
+    text = (library.tester.path / "written" / "test_somelib.py").read_text()
+    names = [line for line in text.splitlines() if line.startswith("def test_")]
+    assert len(names) == len({name.replace("_", "") for name in names}) == 3
+
+
+def test_written_test_of_a_function_named_like_its_module_is_in_the_file_of_the_package(library):
+    library("from .sepia import sepia\n", "", existing=None)
+    folder = library.tester.path / "somelib"
+    (folder / "sepia.py").write_text("def sepia(x):\n    print('now')\n    return x + 1\n")
+    tests = "def test_a():\n    somelib.sepia(torch.ones(2))\n"
+    library("from .sepia import sepia\n", tests, "--compile-write-tests=written")
+    assert [path.name for path in (library.tester.path / "written").iterdir()] == ["test_somelib.py"]
+    text = (library.tester.path / "written" / "test_somelib.py").read_text()
+    assert "def test_sepia(" in text and "at somelib/sepia.py:2" in text
+    assert "Once a marked test passes" in text.partition("def ")[0]
+
+
 def test_target_that_cannot_be_written_is_named(library):
     library(
         "def f(x, note):\n    return x + 1\n", "def test_a():\n    somelib.f(torch.ones(1), 'hf_secret')\n",

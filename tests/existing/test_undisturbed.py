@@ -82,6 +82,16 @@ def test_hidden_state_of_a_test_is_not_touched_by_a_check_that_times_out(library
     assert result.parseoutcomes()["passed"] >= 1
 
 
+def test_test_that_compiles_the_whole_call_is_not_disturbed(library):
+    tests = (
+        "def test_a():\n"
+        "    compiled = torch.compile(somelib.Layer(), fullgraph=True, backend='eager')\n"
+        "    assert compiled(torch.ones(2)).sum() == 4\n"
+    )
+    package = "class Layer(nn.Module):\n    def forward(self, x):\n        return double(x)\ndef double(x):\n    return x * 2\n"
+    library(package, tests).assert_outcomes(passed=1, skipped=1)
+
+
 def test_fault_of_the_plugin_is_not_the_tests(library, monkeypatch):
     from pytest_torch_compile.existing import noticer
 

@@ -18,6 +18,13 @@ from ..observation import Location
 # Seconds between interruptions. One may not be enough: the checked code may catch the exception, and most C code must
 # return to Python before the exception is raised.
 AGAIN_SECONDS = 10.0
+# An exception inside one of these functions would leave a context half entered or half exited, for example one of
+# torch's modes, and so change the behavior of all later code. So an interruption there is postponed, but not forever,
+# because the function itself may hang.
+_CHANGING = frozenset({"__enter__", "__exit__"})
+_INNERMOST = 20
+SOON_SECONDS = 0.05
+_MOST_POSTPONED = 200
 # The signal also interrupts C code that sleeps or waits for a lock or a file. SIGALRM is left to pytest-timeout.
 SIGNAL = signal.SIGUSR2
 _limited = threading.local()
@@ -38,21 +45,27 @@ class TimeLimit:
         self._thread = threading.get_ident()
         self._done = threading.Event()
         self._lock = threading.Lock()
+        self._is_postponed = False
+        self._postponed = 0
 
     def watch(self) -> None:
         """Wait, in a separate thread, until the limit is reached, and then interrupt the check."""
-        wait = self._seconds
+        wait, has_interrupted = self._seconds, False
         while not self._done.wait(wait):
+            if has_interrupted and not self._is_postponed:
+                wait, has_interrupted = AGAIN_SECONDS, False
+                continue
             with self._lock:
                 if self._done.is_set():
                     return
                 frames = frames_of(sys._current_frames().get(self._thread))
                 if not self.findings:
                     self.findings = [timeout_finding(frames, self._seconds)]
-                else:
+                elif not self._is_postponed:
                     self._say(place_of(frames))
+                self._is_postponed = False
                 self._interrupt()
-            wait = AGAIN_SECONDS
+            wait, has_interrupted = SOON_SECONDS, True
 
     def end(self) -> None:
         """Stop interrupting, because the check has ended."""
@@ -66,14 +79,32 @@ class TimeLimit:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(TimeIsUp))
 
     def raise_in_main(self, number: int, frame: FrameType | None) -> None:
-        """Handle the signal: raise ``TimeIsUp`` in the main thread."""
-        if not self._done.is_set():
-            raise TimeIsUp
+        """Handle the signal: raise ``TimeIsUp`` in the main thread, unless the thread is entering or leaving a context.
+        In this case, the watching thread interrupts it again soon.
+        """
+        if self._done.is_set():
+            return
+        if self._postponed < _MOST_POSTPONED and _is_changing_context(frame):
+            self._postponed += 1
+            self._is_postponed = True
+            return
+        raise TimeIsUp
 
     def _say(self, place: Location | None) -> None:
         where = f" at {place.shown()}" if place else ""
         text = f"a check exceeded its limit of {self._seconds:g} s{where}, in C code that cannot be interrupted"
         print(f"pytest-torch-compile: {text}: {advice.ISOLATE}", file=sys.__stderr__, flush=True)
+
+
+def _is_changing_context(frame: FrameType | None) -> bool:
+    """Return whether one of the innermost functions enters or leaves a context."""
+    for _ in range(_INNERMOST):
+        if frame is None:
+            return False
+        if frame.f_code.co_name in _CHANGING:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def timeout_finding(frames: list[Location], seconds: float) -> Finding:

@@ -27,6 +27,7 @@ from ..legs.calls import Call
 from ..legs.leg import Leg, Work
 from ..legs.reach import reached
 from ..report.failure_text import failure_text
+from .recipes import WrittenCall
 from .targets import Called
 from .undisturbed import SideEffect, undisturbed
 
@@ -65,7 +66,7 @@ class Checked:
     train: bool = False
     module: str = ""  # parts of a generated test: the target's module, the expression for the target, the calls
     made: str = ""
-    calls: tuple[str, ...] = ()
+    calls: tuple[WrittenCall, ...] = ()
     unwritten: str = ""
 
 

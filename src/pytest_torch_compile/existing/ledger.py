@@ -10,6 +10,7 @@ from typing import Any
 from ..legs.calls import Call
 from .checking import Checked, Line
 from .copies import MOST_BYTES_IN_ALL, Copied, NotCopied
+from .recipes import WrittenCall
 from .run_time import RunTime
 from .signature import AutomaticDynamic, Signature
 
@@ -52,7 +53,7 @@ class Family:
     tries: int = 0
     confirmed: bool = False
     seen: set[tuple[int, ...]] = field(default_factory=set)
-    written: list[str] = field(default_factory=list)
+    written: list[WrittenCall] = field(default_factory=list)
 
 
 @dataclass

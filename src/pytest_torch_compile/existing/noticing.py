@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
+import torch
+
 from .._torch.profile_function import profile_function
 from ..findings import CompileUsageError
 
@@ -36,6 +38,8 @@ class Noticing:
     def __init__(self, known: Container[int], hear: Hear) -> None:
         self._known = known
         self._hear = hear
+        # While a test runs compiled code, dynamo would otherwise compile the plugin's own functions as well.
+        self._heard = torch.compiler.disable(self._handle)
         self.problem = ""
 
     @contextmanager
@@ -52,8 +56,8 @@ class Noticing:
         with body:
             yield
 
-    def _heard(self, frame: FrameType) -> None:
-        """Pass a frame to ``hear``. An active profiler does not observe the plugin's own work."""
+    def _handle(self, frame: FrameType) -> None:
+        """Pass a frame to ``hear``. A profiler that is active does not observe the plugin's own work."""
         try:
             with profile_function(None):
                 # While a trace function runs, Python does not call any trace function, but a check needs a trace

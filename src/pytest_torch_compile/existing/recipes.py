@@ -27,14 +27,30 @@ class NotWritten(Exception):
 
 
 @dataclass(frozen=True)
+class WrittenCall:
+    """The source of a call's arguments, and whether the test made the call without gradients."""
+
+    args: tuple[str, ...]
+    kwargs: tuple[str, ...] = ()
+    no_grad: bool = False
+
+    @property
+    def needs_call(self) -> bool:
+        """Whether the call can be written only with ``call(...)``, because its arguments alone would not be enough."""
+        return self.no_grad or bool(self.kwargs) or not self.args
+
+    def __str__(self) -> str:
+        """Return the call as an item of ``calls=``."""
+        return f"call({', '.join([*self.args, *self.kwargs])})" + (".under(torch.no_grad)" if self.no_grad else "")
+
+
+@dataclass(frozen=True)
 class Recipe:
-    """The source of a call. ``target`` is the expression that creates the target, and ``call`` is an item of
-    ``calls=``.
-    """
+    """The source of a call. ``target`` is the expression that creates the target."""
 
     module: str
     target: str
-    call: str
+    call: WrittenCall
 
 
 @dataclass
@@ -53,7 +69,8 @@ class Recipes:
     def note_made(self, value: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Record the arguments with which an instance of one of the package's classes is created."""
         try:
-            self._made[id(value)] = f"{name}({self._arguments(args, kwargs)})"
+            given, named = self._arguments(args, kwargs)
+            self._made[id(value)] = f"{name}({', '.join([*given, *named])})"
         except NotWritten:
             self._made.pop(id(value), None)
 
@@ -67,10 +84,8 @@ class Recipes:
         Raises:
             NotWritten: If the call cannot be written without copying test data.
         """
-        given = f"call({self._arguments(called.args, called.kwargs)})"
-        if not torch.is_grad_enabled():
-            given += ".under(torch.no_grad)"
-        return Recipe(module, self._target(called), given)
+        args, kwargs = self._arguments(called.args, called.kwargs)
+        return Recipe(module, self._target(called), WrittenCall(args, kwargs, not torch.is_grad_enabled()))
 
     def _target(self, called: Called) -> str:
         if is_a(called.target, types.MethodType) and not isinstance(called.target.__self__, type):
@@ -92,9 +107,9 @@ class Recipes:
             text += "" if value.training else ".eval()"
         return text
 
-    def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        named = [f"{name}={self._value(value)}" for name, value in kwargs.items()]
-        return ", ".join([*map(self._value, args), *named])
+    def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        named = tuple(f"{name}={self._value(value)}" for name, value in kwargs.items())
+        return tuple(map(self._value, args)), named
 
     def _value(self, value: Any) -> str:
         kind = type(value)
@@ -165,14 +180,13 @@ def _tensor(tensor: torch.Tensor) -> str:
 
 def _bounds(low: float, high: float, floating: bool) -> list[str]:
     """Return arguments for a range that contains the values. The range is exact for integers; for floating-point
-    numbers, the bounds are widened to powers of ten.
+    numbers, the bounds are widened to a power of ten, or to the 255 of images.
     """
     if floating:
         if low >= 0 and high <= 1:
             return []
-        size = 1
-        while size < max(abs(low), abs(high)) and size < 10**6:
-            size *= 10
+        sizes = (1, 10, 100, 255, 10**3, 10**4, 10**5)
+        size = next((size for size in sizes if size >= max(abs(low), abs(high))), 10**6)
         return [*([f"low={-size}"] if low < 0 else []), f"high={size}"]
     parts = [f"low={int(low)}"] if low else []
     return [*parts, f"high={int(high) + 1}"]

@@ -121,10 +121,11 @@ class Targets:
         return self._narrowed(Called(f"{name}.{entry.function.__name__}", method, args, kwargs))
 
     def module_of(self, name: str) -> str:
-        """Return the module part of a public name."""
-        while name and name not in sys.modules:
-            name = name.rpartition(".")[0]
-        return name
+        """Return the module part of a public name. A function may have the same name as a module."""
+        module = name.rpartition(".")[0]
+        while module and module not in sys.modules:
+            module = module.rpartition(".")[0]
+        return module
 
     def _narrowed(self, called: Called) -> Called | None:
         return called if not self.patterns or self._is_chosen(called.name) else None

@@ -26,6 +26,7 @@ _VERDICT_OF = {
     "timeout": FAILS,
 }
 SUFFIX = " [compile]"
+IDLE = "the calls that were tried run no torch operation"
 
 
 @dataclass
@@ -60,24 +61,28 @@ class Row:
 def rows(results: Iterable[Checked], left_out: dict[str, dict[str, int]], package: str) -> list[Row]:
     """Return a row for each target that runs torch operations."""
     by_target: dict[str, list[Checked]] = {name: [] for name in left_out}
+    idle: Counter[str] = Counter()
     for one in results:
+        idle[one.target] += not one.computes
         if one.computes:
             by_target.setdefault(one.target, []).append(one)
         elif not left_out.get(one.target):
             left_out.pop(one.target, None)
             if not by_target.get(one.target):
                 by_target.pop(one.target, None)
-    return [_row(name, by_target[name], left_out.get(name, {}), package) for name in sorted(by_target)]
+    return [_row(name, by_target[name], left_out.get(name, {}), idle[name], package) for name in sorted(by_target)]
 
 
-def _row(name: str, results: list[Checked], left_out: dict[str, int], package: str) -> Row:
+def _row(name: str, results: list[Checked], left_out: dict[str, int], idle: int, package: str) -> Row:
+    """Return the row of a target. ``idle`` is the number of its calls that ran no torch operation in eager."""
     checks = sum(one.report is not None for one in results)
     row = Row(name, checks=checks, left_out=sum(left_out.values()), results=results)
     verdicts = [verdict_of(report) for report in row.reports]
     row.verdict = max(verdicts, key=VERDICTS.index, default=UNCHECKED)
     if row.verdict == UNCHECKED:
         reasons = Counter(one.refused for one in results if one.refused) + Counter(left_out)
-        row.detail = "; ".join(reason for reason, _ in reasons.most_common(2)) or "no call was checked"
+        said = [reason for reason, _ in reasons.most_common(2)]
+        row.detail = "; ".join([IDLE, *said] if idle else said) or "no call was checked"
     else:
         row.detail = _detail(row, package)
     return row

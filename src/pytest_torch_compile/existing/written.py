@@ -8,35 +8,41 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from .. import settings
 from ..disk import write_atomically
 from ..events import heard_only_by
 from ..findings import CompileCheckFailed
 from .checking import Checked
 from .undisturbed import undisturbed
-from .verdicts import VERDICTS, Row, verdict_of
+from .verdicts import VERDICTS, Row, short_path, verdict_of
 
-_HEAD = '''"""{module} under torch.compile, called in the same way as in the package's tests.
+_HEAD = '''"""Check that {module} works under torch.compile.
 
-Written by pytest --compile-existing={given} --compile-write-tests.
-The inputs have random values, with the same shapes, dtypes and ranges as the inputs in those tests.
-"""
+Written by pytest --compile-existing={given} --compile-write-tests. Run it with {run}
 
-import {imports}
-import pytest
-import torch
+The fixture compile_check, from pytest-torch-compile, compares each call in eager with the compiled call.
+The calls are those of the package's tests. The inputs have the same shapes, dtypes and ranges, but random
+values.
+{notes}"""
 
-from pytest_torch_compile import call
+{imports}
 
 
 def tensor(*shape, dtype=torch.float32, device="cpu", low=0, high=1, grad=False):
-    """A tensor of random values between low and high."""
+    """Create a tensor of random values between low and high. Integers are less than high."""
     if dtype.is_floating_point or dtype.is_complex:
         made = low + (high - low) * torch.rand(shape, dtype=torch.float64)
     else:
         made = torch.randint(low, 2 if dtype is torch.bool else max(high, low + 1), shape)
     return made.to(device, dtype).requires_grad_(grad)
 '''
+# Notes in the head of a file whose tests contain these words.
+_NOTES = {
+    "max_recompiles=": "max_recompiles is the number of recompiles that the different sizes in calls require.\n",
+    "compile_known_failure(": "Marked tests failed with torch {torch}. Once a marked test passes, remove its mark.\n",
+}
 _WIDTH = 110
 # The counts at the start of a finding about breaks are left out of the reason for a known failure, which mentions the
 # kind of finding anyway.
@@ -66,8 +72,7 @@ def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str
         sources = [one.source for one in ones if one.source]
         if not sources:
             continue
-        text = _HEAD.format(module=module, imports=module, given=given)
-        text = text if any("@pytest" in source for source in sources) else text.replace("import pytest\n", "")
+        text = _head(module, sources, given, fast)
         left_out = [f"# {one.row.target} has no test in this file: {one.left_out}" for one in ones if one.left_out]
         notes = "\n\n" + "\n".join(left_out) + "\n" if left_out else ""
         path = folder / f"test_{re.sub(r'[^a-zA-Z0-9]+', '_', module)}.py"
@@ -75,6 +80,17 @@ def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str
         number += len(sources)
     without = len(written) - number
     return [f"tests written to {folder}: {number}; targets for which no test could be written: {without}"]
+
+
+def _head(module: str, sources: list[str], given: str, fast: bool) -> str:
+    """Return the start of a test file, with only the notes and imports that its tests need."""
+    text = "".join(sources)
+    notes = "".join(note.format(torch=torch.__version__.split("+")[0]) for word, note in _NOTES.items() if word in text)
+    imports = [f"import {module}", *(["import pytest"] if "@pytest" in text else []), "import torch"]
+    if "calls=[" in text:
+        imports += ["", "from pytest_torch_compile import call"]
+    run = "pytest --compile-fast" if fast else f"pytest --compile-backend={settings.current.check_backend}"
+    return _HEAD.format(module=module, given=given, run=run, notes=notes, imports="\n".join(imports))
 
 
 def _written(row: Row, fast: bool, names: dict[str, set[str]]) -> Written:
@@ -95,7 +111,7 @@ def _written(row: Row, fast: bool, names: dict[str, set[str]]) -> Written:
         except Exception as error:
             why = f"its call raises {type(error).__name__} with generated inputs"
             continue
-        names[module].add(name)
+        names[module].add(name.replace("_", ""))
         return Written(row, module, f"{_marker(kinds, reason)}{body}")
     return Written(row, module, left_out=why)
 
@@ -107,15 +123,15 @@ def _rank(one: Checked) -> tuple[int, int]:
 
 def _name(target: str, module: str, taken: set[str]) -> str:
     """Return the name of a target's test. A class and a function with similar names, such as ``ToRgb`` and ``to_rgb``,
-    get different test names.
+    get clearly different test names. ``taken`` contains the names of other tests, without underscores.
     """
     own = target.removeprefix(f"{module}.")
     words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])", "_", own).lower()
     name = plain = f"test_{re.sub(r'[^a-z0-9_]+', '_', words)}"
-    if name in taken:
+    if name.replace("_", "") in taken:
         name = plain = f"{plain}_{'function' if own.islower() else 'class'}"
     number = 2
-    while name in taken:
+    while name.replace("_", "") in taken:
         name, number = f"{plain}_{number}", number + 1
     return name
 
@@ -123,14 +139,20 @@ def _name(target: str, module: str, taken: set[str]) -> str:
 def _body(row: Row, one: Checked, name: str) -> str:
     options = [f"max_recompiles={one.allowed}"] if one.allowed else []
     options += ["train=True"] if one.train else []
-    calls = f"calls=[{', '.join(one.calls)}]"
+    first, *others = one.calls
+    plain = not others and not first.needs_call
+    inputs = ", ".join(first.args) if plain else f"calls=[{', '.join(map(str, one.calls))}]"
     lines = [f"def {name}(compile_check):"]
-    draws = one.made != row.target or "tensor(" in calls
+    draws = one.made != row.target or "tensor(" in inputs
     lines += ["    torch.manual_seed(0)"] if draws else []
-    call = f"    compile_check({', '.join([one.made, calls, *options])})"
+    call = f"    compile_check({', '.join([one.made, inputs, *options])})"
     if len(call) > _WIDTH:
-        own_lines = ["        calls=[", *(f"            {each}," for each in one.calls), "        ],"]
-        listed = [f"        {calls},"] if len(calls) < _WIDTH - 8 else own_lines
+        items = [f"            {each}," for each in one.calls]
+        listed = [f"        {inputs},"]
+        if plain:
+            listed = [f"        {each}," for each in first.args]
+        elif len(inputs) >= _WIDTH - 8:
+            listed = ["        calls=[", *items, "        ],"]
         options = [f"        {option}," for option in options]
         call = "\n".join(["    compile_check(", f"        {one.made},", *listed, *options, "    )"])
     return "\n".join([*lines, call, ""])
@@ -145,8 +167,7 @@ def _tried(module: str, row: Row, body: str, fast: bool) -> tuple[list[str], str
     from ..check.check_compile import check_compile
 
     names: dict[str, Any] = {}
-    exec(compile(_HEAD.format(module=module, imports=module, given=""), "<written>", "exec"), names)
-    exec(compile(body, "<written>", "exec"), names)
+    exec(compile(f"{_head(module, [body], '', fast)}\n{body}", "<written>", "exec"), names)
     test = next(value for name, value in names.items() if name.startswith("test_"))
     chosen = settings.Settings(backend=settings.current.backend, fast=fast, diagnose="off", timeout=120.0)
     with undisturbed(), heard_only_by(lambda report: None), settings.replaced(chosen):
@@ -154,10 +175,16 @@ def _tried(module: str, row: Row, body: str, fast: bool) -> tuple[list[str], str
             test(check_compile)
         except CompileCheckFailed as failed:
             first = failed.findings[0]
-            where = f" at {Path(first.location.file).name}:{first.location.line}" if first.location else ""
+            where = f" at {_short(first.location.file, row.target)}:{first.location.line}" if first.location else ""
             reason = _COUNTED.sub("", first.message.splitlines()[0])
             return sorted({one.kind for one in failed.findings}), f"{reason}{where}"
     return [], ""
+
+
+def _short(path: str, target: str) -> str:
+    """Shorten a path, so that it starts at the package's folder; for a file outside the package, return its name."""
+    short = short_path(path, target.partition(".")[0])
+    return short if short != path else Path(path).name
 
 
 def _marker(kinds: list[str], reason: str) -> str:

@@ -258,7 +258,7 @@ def _speed_summary(reporter: pytest.TerminalReporter, config: pytest.Config, tim
 
     collected: list[str] = config.stash.get(_SPEED_TESTS, [])
     summary.finish(
-        lambda line, **colours: reporter.write_line(safe_text.terminal(line), **colours),
+        lambda line, **colors: reporter.write_line(safe_text.terminal(line), **colors),
         timings,
         settings.below_root(config.rootpath, settings.current.baselines),
         say_not_written=lambda line: unwritten.say(reporter, line),

@@ -30,7 +30,7 @@ def finish(
     """Print the table of verdicts. If ``update`` is true, also update the baselines and print a table of the changes.
 
     Args:
-        say: prints a line; accepts colours as keyword arguments, like pytest's terminal reporter.
+        say: prints a line; accepts colors as keyword arguments, like pytest's terminal reporter.
         say_not_written: prints a line with the reason why the baselines could not be updated.
         collected: the ids of all collected speed tests, which are needed to find unused entries.
         selected: the files in which only some tests were selected.
@@ -51,7 +51,7 @@ def finish(
 
 
 def table(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return the lines of the table, each with the outcome that determines its colour."""
+    """Return the lines of the table, each with the outcome that determines its color."""
     width = max((len(r["test"]) for r in results), default=4)
     title = f"{'test':{width}}  {'verdict':12}  {'speedup':>8}  {'wall':>8}  {'device':>8}  {'kernels':>10}  runs"
     lines = [(title, "")]
