@@ -6,10 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .budget import Budget
     from .check.check_compile import check_compile
     from .check.compile_guard import compile_guard
     from .check.compile_suite import CompileSuite
-    from .findings import Budget, CompileCheckFailed, CompileCheckWarning, CompileReport, CompileUsageError, Finding
+    from .findings import CompileCheckFailed, CompileCheckWarning, CompileReport, CompileUsageError, Finding
     from .fresh.artifact import ArtifactReport, check_artifact
     from .fresh.invariance import Invariance, InvarianceReport, check_invariance
     from .legs.calls import Call, call, padded, random_lengths, sizes
@@ -28,11 +29,11 @@ __version__ = "0.1.0.dev0"
 # Loaded on first use, because torch must not be imported in a project that has the plugin installed but does not use
 # it.
 _HOMES = {
+    "budget": ("Budget",),
     "check.check_compile": ("check_compile",),
     "check.compile_guard": ("compile_guard",),
     "check.compile_suite": ("CompileSuite",),
     "findings": (
-        "Budget",
         "CompileCheckFailed",
         "CompileCheckWarning",
         "CompileReport",

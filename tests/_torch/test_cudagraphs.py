@@ -16,8 +16,8 @@ from pytest_torch_compile._torch.cudagraphs import (  # noqa: E402
     CudagraphCounts,
     watching,
 )
+from pytest_torch_compile.budget import Budget  # noqa: E402
 from pytest_torch_compile.check.judge import judge  # noqa: E402
-from pytest_torch_compile.findings import Budget  # noqa: E402
 from pytest_torch_compile.observation import CudagraphRuns, Graph, Observation  # noqa: E402
 
 Manager = cudagraph_trees.CUDAGraphTreeManager

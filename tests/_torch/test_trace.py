@@ -15,7 +15,8 @@ torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile  # noqa: E402
 from pytest_torch_compile._torch import canary  # noqa: E402
-from pytest_torch_compile._torch.trace import TraceObserver, graph_ops  # noqa: E402
+from pytest_torch_compile._torch.graph_text import graph_ops  # noqa: E402
+from pytest_torch_compile._torch.trace import TraceObserver  # noqa: E402
 
 BREAKS = Path(__file__).parents[1] / "golden" / "breaks.py"
 

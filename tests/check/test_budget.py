@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_torch_compile import Budget
-from pytest_torch_compile.findings import Finding, as_budget
+from pytest_torch_compile.budget import as_budget
+from pytest_torch_compile.findings import Finding
 
 
 @pytest.mark.parametrize(

@@ -246,3 +246,10 @@ def _call_site() -> Location | None:
     while frames and frames[-1].file.startswith(OWN_FOLDER):
         frames.pop()
     return place_of(below_own(frames))
+
+
+def is_opaque(value: Any) -> bool:
+    """Return whether a value is a custom op or a ``torch.library.Library``, which can be created again only by running
+    the user's statement.
+    """
+    return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))

@@ -1,4 +1,5 @@
-"""Mark dimensions of tensors as dynamic, with ``torch._dynamo.mark_dynamic`` and ``decorators.mark_unbacked``.
+"""Mark dimensions of tensors as dynamic, with ``torch._dynamo.mark_dynamic`` and ``decorators.mark_unbacked``. Dynamo
+keeps the marks in ``_dynamo_dynamic_indices`` and ``_dynamo_static_indices``, and logs errors to ``torch._guards``.
 
 Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -6,6 +7,9 @@ Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 from __future__ import annotations
 
 import inspect
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 import torch._dynamo
@@ -45,3 +49,25 @@ def mark_dynamic_dim(tensor: torch.Tensor, dim: int, bounds: tuple[int, int] | N
 def marked_dims(tensor: torch.Tensor) -> set[int]:
     """Return the dimensions of a tensor that are marked as dynamic."""
     return set(getattr(tensor, "_dynamo_dynamic_indices", ()))
+
+
+def mark_statements(tensor: torch.Tensor, name: str) -> list[str]:
+    """Return statements that mark the same dimensions of another tensor, the variable ``name``."""
+    return [
+        f"torch._dynamo.mark_{kind}({name}, {dim})"
+        for kind in ("dynamic", "static")
+        for dim in sorted(getattr(tensor, f"_dynamo_{kind}_indices", ()))
+    ]
+
+
+@contextmanager
+def without_guard_errors() -> Iterator[None]:
+    """Suppress the traceback that torch logs if code fixes a size that a trial, but not the user, has marked as
+    dynamic.
+    """
+    logger = logging.getLogger("torch._guards")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before

@@ -2,7 +2,8 @@
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._C.DisableTorchFunctionSubclass``,
 ``torch._C._DisableTorchDispatch``, ``torch._C._autograd._unsafe_set_version_counter`` (takes one tensor on 2.6, a tuple
-since 2.8), ``Tensor._version``, ``_backward_hooks``, ``_post_accumulate_grad_hooks``, ``_indices`` and ``_values``.
+since 2.8), ``torch._has_compatible_shallow_copy_type``, ``Tensor._version``, ``_backward_hooks``,
+``_post_accumulate_grad_hooks``, ``_indices`` and ``_values``.
 """
 
 from __future__ import annotations
@@ -38,6 +39,11 @@ def below_subclasses() -> Iterator[None]:
     with torch.inference_mode(False), torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         with torch._C._DisableTorchDispatch():
             yield
+
+
+def can_swap_data(tensor: torch.Tensor | None, other: torch.Tensor) -> bool:
+    """Return whether ``tensor.data = other`` is possible."""
+    return tensor is not None and torch._has_compatible_shallow_copy_type(tensor, other)
 
 
 def is_wrapper(tensor: torch.Tensor) -> bool:

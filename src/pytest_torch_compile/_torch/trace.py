@@ -31,15 +31,12 @@ from ..observation import (
 from . import breaks, guards, support
 from .collectives import GRAPHS, collectives, is_distributed
 from .cudagraphs import CudagraphCounts, cuda_is_there, watching
+from .graph_text import graph_ops
 from .guard_context import GuardContext
 from .stack import CodeKey, Running, inlined_now, whole_stack
 from .trace_log import TraceListener, listen, listen_no_more, not_captured, trace_logger
 from .user_lines import function_name, is_library, is_torch, parse_stack, resumed_at, user_location
 
-_OP_LINE = re.compile(r"^\s+\w+(?:\s*:\s*\".*?\")? = (?P<call>.+?)(?:;\s.*)?$")
-_PLAIN_NAME = re.compile(r"^[\w.]+$")
-_INFIX = re.compile(r"^[\w.]+ (?P<op>[-+*/@%&|^<>=!]+) [\w.]+$")
-_MODE_SWITCHES = ("torch._C._set", "torch.amp.autocast_mode", "torch._C._functorch", "torch.set_grad_enabled")
 _LIMIT = re.compile(r"recompile[ _]?limit|cache_size_limit|RecompileLimit", re.I)
 _BREAK_ERRORS = ("Unsupported", "SkipFrame", "UserError", "StepUnsupported", "UncapturedHigherOrderOpError")
 _CACHE_EVENT = re.compile(r"^(?P<cache>fx_graph|aotautograd)_cache_(?P<outcome>hit|miss|bypass)$")
@@ -331,24 +328,6 @@ class TraceObserver(TraceListener):
         elif kind not in _BREAK_ERRORS:
             swallowed = support.swallows_errors()
             self.seen.errors.append(CompileError(frame, kind, reason, self.call, _compile_id(key), location, swallowed))
-
-
-def graph_ops(readable: str) -> tuple[str, ...]:
-    """Return the ops in a printed graph: the right-hand side of each assignment, unless the right-hand side is only a
-    name.
-    """
-    matches = (_OP_LINE.match(line) for line in readable.splitlines())
-    names = (_op_name(match["call"]) for match in matches if match and not _PLAIN_NAME.match(match["call"]))
-    return tuple(name for name in names if not name.startswith(_MODE_SWITCHES))
-
-
-def _op_name(call: str) -> str:
-    if infix := _INFIX.match(call):
-        return infix["op"]
-    head = call.split("(")[0].strip()
-    if head.endswith("]"):
-        return "getitem"
-    return head if head.startswith("torch.") else head.rsplit(".", 1)[-1]
 
 
 def defined_at(code: dict[str, Any]) -> Location:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import schema
 from ..baselines import files as baselines
-from ..findings import Budget
+from ..budget import Budget
 
 if TYPE_CHECKING:
     from ..findings import CompileReport

@@ -7,9 +7,11 @@ from functools import partial
 
 from .._torch import canary, support
 from .._torch.sandbox import Sandbox
-from ..findings import Budget, CallReport, CompileUsageError
+from ..budget import Budget
+from ..findings import CallReport, CompileUsageError
 from ..legs.compiling import Compiling
-from ..legs.leg import LazyLeg, Leg, Work
+from ..legs.lazy_leg import LazyLeg
+from ..legs.leg import Leg, Work
 from ..legs.outcome import not_restorable
 from ..legs.references import PerturbedLegs, ReferenceLeg
 from ..legs.targets import argument_names

@@ -17,17 +17,16 @@ from .._torch.compiled import uncompiled
 from .._torch.deviations import deviations
 from .._torch.sandbox import sandbox
 from .._torch.warning_filters import calm
+from ..budget import Budget, as_budget
 from ..diagnose import Remake, diagnosis
 from ..events import announce, checking
 from ..findings import (
-    Budget,
     CompileCheckFailed,
     CompileCheckWarning,
     CompileReport,
     Finding,
     NumericsReport,
     Reference,
-    as_budget,
 )
 from ..legs.calls import as_calls
 from ..legs.compiling import Compiling

@@ -12,8 +12,9 @@ from .._torch import canary, support
 from .._torch.compiled_before import counting_calls, functions_with_graphs
 from .._torch.deviations import deviations
 from .._torch.late_compilations import LateCompilations
+from ..budget import Budget, as_budget
 from ..events import announce, checking, guard_opens
-from ..findings import Budget, CompileCheckFailed, CompileReport, CompileUsageError, as_budget
+from ..findings import CompileCheckFailed, CompileReport, CompileUsageError
 from ..observation import Observation
 from ..report.failure_text import failure_text
 from ..reproduce.reproduction import GUARDED

@@ -11,7 +11,8 @@ import torch
 from .. import advice
 from .._torch.generated_kernels import counting_generated
 from .._torch.syncs import noting_syncs
-from ..findings import Budget, CompileUsageError, Finding, FindingKind
+from ..budget import Budget
+from ..findings import CompileUsageError, Finding, FindingKind
 from ..legs.compiling import Compiling
 from ..legs.leg import Work
 from ..observation import Location, Observation

@@ -9,7 +9,8 @@ from dataclasses import replace
 from .. import advice
 from .._torch import support
 from .._torch.error_text import error_summary, usage_error
-from ..findings import Budget, CompileUsageError, Finding
+from ..budget import Budget
+from ..findings import CompileUsageError, Finding
 from ..legs.calls import Call
 from ..numerics import CallRecord, Comparison
 from ..observation import GraphBreak, Observation

@@ -10,7 +10,8 @@ from .. import advice
 from .._torch.breaks import OTHER
 from .._torch.causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
 from .._torch.hints import without_doubt
-from ..findings import Budget, Finding
+from ..budget import Budget
+from ..findings import Finding
 from ..observation import CompileError, CudagraphRuns, Deviation, EagerFallback, GraphBreak, Observation, Recompile
 from ..report.failure_text import count, cudagraphs, numbered
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from .._torch.error_text import error_summary
-from ..findings import Budget
+from ..budget import Budget
 from ..numerics import Tolerances
 from ..observation import Observation
 from . import acceptance

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..findings import NO_VERDICT, Budget, CompileReport, CompileUsageError
+from .._torch.dynamic import without_guard_errors
+from ..budget import Budget
+from ..findings import NO_VERDICT, CompileReport, CompileUsageError
 from ..legs.compiling import Compiling
 from ..legs.leg import Work
 from ..numerics import Tolerances
@@ -101,7 +102,7 @@ class Subject:
         work = replace(self.work, **{name: value for name, value in changes.items() if name not in of_compiling})
         began = time.monotonic()
         try:
-            with _without_guard_errors():
+            with without_guard_errors():
                 compiling = replace(compiling, **of_compiling)
                 return self._remake.examine(work, compiling, self._remake.budget, self._tolerances)
         except CompileUsageError:
@@ -125,19 +126,6 @@ class Subject:
     def is_right_in(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
         """Return whether a trial ran without findings of these kinds and without new findings."""
         return report is not None and {finding.kind for finding in report.findings} <= self.kinds - set(kinds)
-
-
-@contextmanager
-def _without_guard_errors() -> Iterator[None]:
-    """Suppress the traceback that torch logs if code specializes a size that a trial, but not the user, has marked as
-    dynamic.
-    """
-    logger = logging.getLogger("torch._guards")
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
 
 
 def break_causes(report: CompileReport) -> set[tuple[str, int, str]]:

@@ -28,7 +28,8 @@ from ..disk import TemporaryFolder
 from ..events import announce, doing
 from ..findings import CallReport, CompileCheckFailed, CompileReport, CompileUsageError, Finding
 from ..legs.calls import Call, as_calls
-from ..legs.leg import LazyLeg, Leg, Work, World
+from ..legs.lazy_leg import LazyLeg
+from ..legs.leg import Leg, Work, World
 from ..legs.references import PerturbedLegs, ReferenceLeg
 from ..legs.targets import DynamicDims, argument_names, mark_dynamic
 from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_calls, flatten

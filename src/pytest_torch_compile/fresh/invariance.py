@@ -22,17 +22,17 @@ from ..events import announce, doing
 from ..findings import CompileCheckFailed, CompileReport, CompileUsageError, Finding
 from ..legs.calls import Call, as_calls
 from ..legs.compiling import Compiling
-from ..legs.targets import argument_names, modules_of
+from ..legs.targets import modules_of
 from ..numerics import Tolerance, flatten
 from ..numerics.measure import difference, element
 from ..numerics.tolerances import require_tolerances
 from ..report.failure_text import failure_text, number
 from .observed import Observed, RaisedInCall, observe
 from .process import run_fresh
+from .rows import rows_of
 
 WAYS = ("batch", "run", "process")
 RUNS = 3  # with CUDA graphs, the first run is a warm-up, the second is recorded, and the third is a replay
-ROWS = 16
 ROUNDING = 1000  # a difference of up to this many eps may come from the order in which a kernel adds
 
 
@@ -151,7 +151,7 @@ def check_invariance(
     one = args[0] if len(args) == 1 and isinstance(args[0], Call) and not kwargs else as_calls(args, kwargs, None)[0]
     require_values(target, [one])
     compiling = Compiling(backend or settings.current.backend, mode, options, dynamic, fullgraph) if compiled else None
-    rows = _rows(target, one, batch_dims) if "batch" in ways else {}
+    rows = rows_of(target, one, batch_dims) if "batch" in ways else {}
     subject = _Subject(target, one, rows, compiling, tolerance or Tolerance(0.0, 0.0), seed, timeout)
     report = InvarianceReport(
         target_name(target),
@@ -352,62 +352,6 @@ def _differing_module(pair: _Pair, tolerance: Tolerance) -> tuple[int, str] | No
 def _of_eager(way: str, subject: _Subject, eager: Sequence[Observed]) -> _Difference | None:
     pairs = _pairs(way, replace(subject, compiling=None), eager)
     return None if isinstance(pairs, Finding) else _worst(pairs, subject.tolerance)
-
-
-def _rows(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None) -> dict[int, Call]:
-    """Return a call for each checked row, by row index: at most ``ROWS`` rows, spread over the batch.
-
-    Raises:
-        CompileUsageError: If there is no batch of at least two rows.
-    """
-    dims = _dims_of_tensors(target, call, batch_dims)
-    sizes = {path: tensor.shape[dim] for path, (tensor, dim) in dims.items()}
-    if len(set(sizes.values())) > 1:
-        raise CompileUsageError(f"the dimensions in batch_dims have different sizes: {sizes}")
-    size = next(iter(sizes.values()), 0)
-    if size < 2:
-        raise CompileUsageError(
-            "over='batch' needs a batch of at least two rows, either in the first dimension of the first tensor or "
-            "in a dimension set with batch_dims, such as batch_dims={'x': 0}"
-        )
-    chosen = sorted({round(step * (size - 1) / (min(size, ROWS) - 1)) for step in range(min(size, ROWS))})
-    return {row: _row(call, {id(tensor): dim for tensor, dim in dims.values()}, row) for row in chosen}
-
-
-def _dims_of_tensors(
-    target: Any, call: Call, batch_dims: Mapping[str | int, int] | None
-) -> dict[str, tuple[torch.Tensor, int]]:
-    names = argument_names(target)
-    named = {names[n] if n < len(names) else f"argument {n}": value for n, value in enumerate(call.args)}
-    named |= call.kwargs
-    if batch_dims is None:
-        tensors = {
-            path: t for name, value in named.items() for path, t in flatten(value, name).tensors.items() if t.ndim
-        }
-        size = next((tensor.shape[0] for tensor in tensors.values()), 0)
-        return {path: (tensor, 0) for path, tensor in tensors.items() if tensor.shape[0] == size}
-    chosen = {}
-    for key, dim in batch_dims.items():
-        value = call.args[key] if isinstance(key, int) and key < len(call.args) else named.get(str(key))
-        if not isinstance(value, torch.Tensor) or not -value.ndim <= dim < value.ndim:
-            raise CompileUsageError(
-                f"batch_dims contains dimension {dim} of {key!r}, but no tensor argument has this name and dimension"
-            )
-        chosen[str(key)] = (value, dim)
-    return chosen
-
-
-def _row(call: Call, dims: Mapping[int, int], row: int) -> Call:
-    """Return the call with only one row from each batched tensor."""
-
-    def cut(leaf: Any) -> Any:
-        if id(leaf) not in dims:
-            return leaf
-        alone = leaf.detach().narrow(dims[id(leaf)], row, 1).clone()
-        return alone.requires_grad_(leaf.requires_grad)
-
-    args, kwargs = torch.utils._pytree.tree_map(cut, (call.args, dict(call.kwargs)))
-    return replace(call, args=args, kwargs=kwargs, label=f"row {row}")
 
 
 def _device(target: Any, call: Call) -> str:

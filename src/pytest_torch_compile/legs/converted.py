@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from .._torch.tensor_state import TensorState, below_subclasses, is_plain, is_wrapper
+from .._torch.tensor_state import TensorState, below_subclasses, can_swap_data, is_plain, is_wrapper
 from ..findings import CompileUsageError
 from .calls import Call
 from .renewed import Replacements
@@ -44,7 +44,7 @@ def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
             continue
         with below_subclasses():
             made = _converted(state, change, bases)
-        if not torch._has_compatible_shallow_copy_type(state.data, made):  # meta tensors have a different type
+        if not can_swap_data(state.data, made):  # meta tensors have a different type
             contents.replacements.add(tensor, _converted_whole(tensor, change))
         elif made is not state.data:
             contents.held[key] = state.with_data(made)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -29,6 +28,7 @@ from ..numerics.sections import arguments_of, sharing_in
 from . import outcome
 from .calls import Call
 from .converted import Convert, convert, with_replacements
+from .cotangents import cotangents
 from .named_state import NamedState
 from .snapshot import Contents, Snapshot
 from .targets import DynamicDims, Factory, argument_label, argument_names, mark_dynamic, modules_of
@@ -357,54 +357,3 @@ def _eager(target: Any) -> Callable[..., Any]:
             return target(*args, **kwargs)
 
     return run
-
-
-class LazyLeg:
-    """A leg that runs only on demand, such as the fp64 reference or the second eager run.
-
-    ``why_not`` is the error that prevents the leg from running.
-    """
-
-    def __init__(self, build: Callable[[], Leg]) -> None:
-        self._build = build
-        self._leg: Leg | None = None
-        self._done = 0
-        self._record: CallRecord | None = None
-        self.why_not: BaseException | None = None
-
-    def record(self, index: int) -> CallRecord | None:
-        """Run all calls up to call ``index``, and return the record of this call; None if the leg cannot run."""
-        while self.why_not is None and self._done <= index:
-            self._advance()
-        return None if self.why_not is not None else self._record
-
-    def _advance(self) -> None:
-        try:
-            self._leg = self._leg or self._build()
-            self._record = self._leg.run(self._done)
-        except (RuntimeError, TypeError, CompileUsageError) as error:
-            self.why_not = error
-            return
-        self._done += 1
-        raised = self._record.error
-        if raised is not None and not isinstance(raised, self._record.exceptions):
-            self.why_not = raised
-
-
-def cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """Return random gradients for backward, which are the same in every leg. Backward from the sum of all elements
-    would hide errors that cancel each other out.
-    """
-    generator = torch.Generator("cpu").manual_seed(seed)
-    return [_cotangent(tensor, generator) for tensor in tensors]
-
-
-def _cotangent(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    if tensor.is_nested:  # a nested tensor's sizes are not plain numbers, so the gradients are drawn for its values
-        made = torch.empty_like(tensor.detach())
-        made.values().copy_(_cotangent(tensor.values(), generator))
-        return made
-    draw = partial(torch.randn, tensor.shape, generator=generator, dtype=torch.float32, device="cpu")
-    # bfloat16 numbers are exact in every dtype, so all legs get the same values.
-    noise = torch.complex(draw(), draw()) if tensor.is_complex() else draw().bfloat16()
-    return noise.to(device=tensor.device, dtype=tensor.dtype)

@@ -15,7 +15,8 @@ from .._torch.randomness import Recording, Replaying, Tape
 from .._torch.widening import Widening
 from ..numerics import CallRecord
 from .converted import to_float64
-from .leg import LazyLeg, Leg, Work, World
+from .lazy_leg import LazyLeg
+from .leg import Leg, Work, World
 
 # Perturbed rounding flips a sensitive gate, such as a ReLU, in about one in ten runs.
 RUNS = 32

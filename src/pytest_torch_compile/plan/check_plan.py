@@ -10,13 +10,14 @@ import torch
 
 from .._torch import support
 from .._torch.planning import VARIABLE, missing
+from ..budget import Budget, as_budget
 from ..check.describe import rerun_command, target_name
 from ..check.exact_limits import Figure, Figures, limit_findings
 from ..check.judge import judge
 from ..check.requirements import require_factory
 from ..disk import TemporaryFolder
 from ..events import announce, doing
-from ..findings import Budget, CompileCheckFailed, CompileUsageError, Finding, as_budget
+from ..findings import CompileCheckFailed, CompileUsageError, Finding
 from ..fresh.process import Ended, run_fresh
 from ..legs.calls import Call, as_calls
 from ..legs.compiling import Compiling

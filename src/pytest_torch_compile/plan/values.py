@@ -21,6 +21,8 @@ from ..check.requirements import require_values
 from ..findings import CompileUsageError, Finding
 from ..legs import leg as legs
 from ..legs.calls import Call
+from ..legs.cotangents import cotangents
+from ..legs.lazy_leg import LazyLeg
 from ..legs.references import PerturbedLegs, ReferenceLeg
 from ..legs.targets import argument_label, argument_names, modules_of
 from ..numerics import CallRecord, Comparison, Flat, Node, Tolerances, compare_calls, flatten
@@ -96,7 +98,7 @@ class Recorder:
         if not all(valued(tensor) for tensor in outputs):  # already recorded as not known
             return made
         with outside():
-            drawn = legs.cotangents([value_of(tensor).detach() for tensor in outputs], SEED + index)
+            drawn = cotangents([value_of(tensor).detach() for tensor in outputs], SEED + index)
             for tensor, value in zip(made, drawn, strict=True):
                 value_of(tensor).copy_(value)
         return made
@@ -198,9 +200,9 @@ class _References:
         self._work = legs.Work(judge.target, calls, judge.train, judge.optimizer, seed=SEED)
         self._values, self._box = values, box
         self._eager: legs.Leg | None = None
-        self._reference = legs.LazyLeg(lambda: ReferenceLeg(self._work, self._ran()))
+        self._reference = LazyLeg(lambda: ReferenceLeg(self._work, self._ran()))
         self._perturbed_legs = PerturbedLegs(self._work)
-        self._repeat = legs.LazyLeg(lambda: legs.Leg(self._work, self._ran().world))
+        self._repeat = LazyLeg(lambda: legs.Leg(self._work, self._ran().world))
 
     def compared(self, index: int, eager: CallRecord, planned: CallRecord) -> Comparison:
         """Compare the records of one call."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from .._torch.custom_ops import is_opaque
 from .._torch.user_lines import is_own
 from ..legs.reach import EMPTY, cells, content
 
@@ -245,13 +246,6 @@ def _stored(source: str) -> set[str]:
     """Return the names that ``source`` declares as global or nonlocal."""
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Global, ast.Nonlocal))]
     return {name for node in nodes for name in node.names}
-
-
-def is_opaque(value: Any) -> bool:
-    """Return whether a value is a custom op or a ``torch.library.Library``, which can be created again only by running
-    the user's statement.
-    """
-    return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))
 
 
 def _bound(statement: ast.stmt) -> set[str]:

@@ -17,8 +17,10 @@ from typing import Any
 
 import torch
 
+from .._torch.custom_ops import is_opaque
+from .._torch.dynamic import mark_statements
 from ..legs.calls import Call
-from .definitions import Definitions, Unwritable, is_opaque, is_users
+from .definitions import Definitions, Unwritable, is_users
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _NO_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks")
@@ -176,15 +178,10 @@ class Writer:
         ending = ".requires_grad_()" if tensor.requires_grad else ""
         if isinstance(tensor, torch.nn.Parameter):
             return f"torch.nn.Parameter({self._numbers(tensor, hint)}, requires_grad={tensor.requires_grad})"
-        marks = [
-            f"torch._dynamo.mark_{kind}({{}}, {dim})"
-            for kind in ("dynamic", "static")
-            for dim in sorted(getattr(tensor, f"_dynamo_{kind}_indices", ()))
-        ]
         expression = self._numbers(tensor, hint) + ending
-        if marks:
+        if mark_statements(tensor, hint):
             name = self._free(hint)
-            self.body += [f"{name} = {expression}", *(mark.format(name) for mark in marks)]
+            self.body += [f"{name} = {expression}", *mark_statements(tensor, name)]
             return name
         return expression
 

@@ -189,6 +189,9 @@ def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) 
     As in torch's engine, a missing gradient is None for a C++ node, which may then use another formula, and zeros for
     an ``autograd.Function``.
     """
+    if not create_graph and _is_first_gradient(node, gradients):
+        node.variable.grad = gradients[0].detach()
+        return ()
     given = [gradients.get(position) for position in range(max(len(node._input_metadata), max(gradients) + 1))]
     if not callable(node):
         for position, meta in enumerate(node._input_metadata):
@@ -202,6 +205,14 @@ def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) 
     # A compiled graph's node also returns None for each input that is a size, for which the node has no edge.
     of_tensors = iter([result for result, needed in zip(results, node.needs_input_grad, strict=False) if needed])
     return [None if child is None else next(of_tensors, None) for child, _ in node.next_functions]
+
+
+def _is_first_gradient(node: Node, gradients: dict[int, torch.Tensor]) -> bool:
+    """Return whether a gradient becomes a leaf's ``.grad``. torch's engine does not copy such a gradient, but a node
+    called from Python would copy it.
+    """
+    leaf = getattr(node, "variable", None)
+    return leaf is not None and leaf.grad is None and gradients[0].stride() == leaf.stride()
 
 
 @contextmanager

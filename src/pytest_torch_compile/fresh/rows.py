@@ -1,0 +1,72 @@
+"""Calls with only one row of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ..findings import CompileUsageError
+from ..legs.calls import Call
+from ..legs.targets import argument_names
+from ..numerics import flatten
+
+ROWS = 16
+
+
+def rows_of(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None) -> dict[int, Call]:
+    """Return a call for each checked row, by row index: at most ``ROWS`` rows, spread over the batch.
+
+    Raises:
+        CompileUsageError: If there is no batch of at least two rows.
+    """
+    dims = _dims_of_tensors(target, call, batch_dims)
+    sizes = {path: tensor.shape[dim] for path, (tensor, dim) in dims.items()}
+    if len(set(sizes.values())) > 1:
+        raise CompileUsageError(f"the dimensions in batch_dims have different sizes: {sizes}")
+    size = next(iter(sizes.values()), 0)
+    if size < 2:
+        raise CompileUsageError(
+            "over='batch' needs a batch of at least two rows, either in the first dimension of the first tensor or "
+            "in a dimension set with batch_dims, such as batch_dims={'x': 0}"
+        )
+    chosen = sorted({round(step * (size - 1) / (min(size, ROWS) - 1)) for step in range(min(size, ROWS))})
+    return {row: _row(call, {id(tensor): dim for tensor, dim in dims.values()}, row) for row in chosen}
+
+
+def _dims_of_tensors(
+    target: Any, call: Call, batch_dims: Mapping[str | int, int] | None
+) -> dict[str, tuple[torch.Tensor, int]]:
+    names = argument_names(target)
+    named = {names[n] if n < len(names) else f"argument {n}": value for n, value in enumerate(call.args)}
+    named |= call.kwargs
+    if batch_dims is None:
+        tensors = {
+            path: t for name, value in named.items() for path, t in flatten(value, name).tensors.items() if t.ndim
+        }
+        size = next((tensor.shape[0] for tensor in tensors.values()), 0)
+        return {path: (tensor, 0) for path, tensor in tensors.items() if tensor.shape[0] == size}
+    chosen = {}
+    for key, dim in batch_dims.items():
+        value = call.args[key] if isinstance(key, int) and key < len(call.args) else named.get(str(key))
+        if not isinstance(value, torch.Tensor) or not -value.ndim <= dim < value.ndim:
+            raise CompileUsageError(
+                f"batch_dims contains dimension {dim} of {key!r}, but no tensor argument has this name and dimension"
+            )
+        chosen[str(key)] = (value, dim)
+    return chosen
+
+
+def _row(call: Call, dims: Mapping[int, int], row: int) -> Call:
+    """Return the call with only one row from each batched tensor."""
+
+    def cut(leaf: Any) -> Any:
+        if id(leaf) not in dims:
+            return leaf
+        alone = leaf.detach().narrow(dims[id(leaf)], row, 1).clone()
+        return alone.requires_grad_(leaf.requires_grad)
+
+    args, kwargs = torch.utils._pytree.tree_map(cut, (call.args, dict(call.kwargs)))
+    return replace(call, args=args, kwargs=kwargs, label=f"row {row}")
