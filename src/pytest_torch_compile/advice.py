@@ -242,8 +242,9 @@ VARIANT_IN_EAGER = {
 VARIANT = {
     "batch": "the choice of kernels depends on the batch size; pad the batch to a fixed size, or allow a difference "
     "with tolerance=Tolerance(rtol=..., atol=...)",
-    "run": "look for atomic adds (index_add, scatter_add, some backward kernels) and uninitialised memory; "
-    "torch.use_deterministic_algorithms(True) reports them",
+    "run": "look for atomic adds (index_add, scatter_add, some backward kernels) and uninitialized memory; "
+    "torch.use_deterministic_algorithms(True) raises an error for an op that has no deterministic implementation, and "
+    "fills uninitialized memory",
     "process": "look for decisions based on timing (max-autotune, coordinate descent tuning), seeds derived from the "
     "process, and the order of sets, which depends on the process",
 }
@@ -325,8 +326,8 @@ def keep_out_of_state(path: str) -> str:
 def fixed_size(size: str) -> str:
     """Return the fix for a dimension that is marked as dynamic but that the code specializes to one size."""
     return (
-        f"the code works only for size {size}, because it compares the size with a number or converts it to a number; "
-        "rewrite that line, or do not mark the dimension as dynamic (dynamic_dims=..., mark_dynamic)"
+        f"torch specializes this dimension to {size}, because the code compares the size with a number or converts it "
+        "to a number; rewrite that line, or do not mark the dimension as dynamic (dynamic_dims=..., mark_dynamic)"
     )
 
 

@@ -39,11 +39,11 @@ class Reference(Enum):
 class Finding:
     """One problem; ``report.failure_text.headline`` turns it into a sentence.
 
-    ``message`` describes the problem, without the affected calls (counted from 1) and ranks. ``subject`` is the leaf or
-    frame that the problem is about. ``measured`` is the observed value and ``limit`` the allowed value; ``measure`` is
-    the name of the quantity (``largest error``) if the message does not contain it. ``evidence`` contains details
-    (guard text, worst element, source line), and ``hint`` describes the likely fix. ``cause`` is the torch setting that
-    caused the problem, or is empty.
+    ``message`` describes the problem. The affected calls (counted from 1) and ranks are in ``calls`` and ``ranks``,
+    and not in the message. ``subject`` is the leaf or frame that the problem is about. ``measured`` is the observed
+    value and ``limit`` the allowed value; ``measure`` is the name of the quantity (``largest error``) if the message
+    does not contain it. ``evidence`` contains details (guard text, worst element, source line), and ``hint`` describes
+    the likely fix. ``cause`` is the torch setting that caused the problem, or is empty.
     """
 
     kind: FindingKind

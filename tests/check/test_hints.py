@@ -43,7 +43,7 @@ def test_size_that_the_code_fixes_is_told_in_torchs_own_sentence(fullgraph):
     )
     finding = only(failed, "compile-error")
     assert "x.size()[0]" in finding.evidence and "constant (3)" in finding.evidence
-    assert finding.hint.startswith("the code works only for size 3")
+    assert finding.hint.startswith("torch specializes this dimension to 3")
     assert "do not mark the dimension as dynamic" in finding.hint
     assert failed.report.diagnosis == []
 

@@ -300,9 +300,9 @@ def waits_for_a_size(x):
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        (timed, "move `with Timer():` at test_break_advice.py:"),
-        (locked, "move `with lock:` at test_break_advice.py:"),
-        (asks_for_the_process, "compute `os.getpid()` at test_break_advice.py:"),
+        (timed, "move `with Timer():` (test_break_advice.py:"),
+        (locked, "move `with lock:` (test_break_advice.py:"),
+        (asks_for_the_process, "move `os.getpid()` (test_break_advice.py:"),
     ],
 )
 def test_what_can_be_done_outside_is_named(target, words):

@@ -13,7 +13,7 @@ import torch
 
 def accelerator() -> Any | None:
     """Return the device module, such as ``torch.cuda`` or ``torch.xpu``, or None if there is no device. Does not
-    initialise the device.
+    initialize the device.
     """
     try:
         device = torch.accelerator.current_accelerator()
@@ -24,7 +24,7 @@ def accelerator() -> Any | None:
 
 
 def accelerator_in_use() -> Any | None:
-    """Return the device module, or None if the device is not initialised."""
+    """Return the device module, or None if the device is not initialized."""
     module = accelerator()
     return module if module is not None and _answer(module, "is_initialized") else None
 

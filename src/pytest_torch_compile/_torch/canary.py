@@ -89,7 +89,7 @@ _PLANTED: dict[str, list[Any]] = {
 
 
 def observer() -> TraceObserver:
-    """Return a new observer, initialised with the list of information that this torch version does not provide."""
+    """Return a new observer, initialized with the list of information that this torch version does not provide."""
     undecided, not_observable = not_shown()
     new = TraceObserver()
     new.seen.undecided += undecided

@@ -28,7 +28,7 @@ def compiled_codes() -> list[CodeType]:
 
 
 def functions_with_graphs() -> tuple[Location, ...]:
-    """Return the functions that currently have graphs, without resume functions."""
+    """Return the functions that currently have compiled graphs, excluding resume functions."""
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
     codes = [code for code in compiled_codes() if _debug_get_cache_entry_list(code)]

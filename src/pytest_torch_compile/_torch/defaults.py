@@ -1,7 +1,7 @@
 """The default dtype and device of new tensors.
 
 Private name used: ``torch._GLOBAL_DEVICE_CONTEXT``, checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. The public
-``torch.get_default_device`` creates a tensor to determine the index, which initialises CUDA, and returns "cpu" if no
+``torch.get_default_device`` creates a tensor to determine the index, which initializes CUDA, and returns "cpu" if no
 device is set.
 """
 

@@ -20,7 +20,7 @@ def set_up_imported() -> None:
     """
     from torch._dynamo import trace_rules
 
-    initialise = getattr(trace_rules, "_maybe_init_lazy_module", None)
+    initialize = getattr(trace_rules, "_maybe_init_lazy_module", None)
     for name in list(getattr(trace_rules, "_lazy_module_init", ())):
-        if name in sys.modules and initialise is not None:
-            initialise(SimpleNamespace(__module__=name))
+        if name in sys.modules and initialize is not None:
+            initialize(SimpleNamespace(__module__=name))

@@ -198,7 +198,7 @@ def kept_rng() -> Iterator[None]:
         set_rng_state(before)
         set_host_rng_state(host)
         # No accelerator was in use before the block. So seed it with the caller's seed, even if the block has
-        # initialised it.
+        # initialized it.
         if len(before) == 1:
             seed_accelerator(torch.initial_seed())
 
@@ -240,7 +240,7 @@ def seed_everything(seed: int) -> None:
 
 
 def seed_accelerator(seed: int) -> None:
-    """Seed the accelerator devices; an uninitialised accelerator uses the seed when it is initialised."""
+    """Seed the accelerator devices; an uninitialized accelerator uses the seed when it is initialized."""
     module = accelerator()
     if module is not None and hasattr(module, "manual_seed_all"):
         module.manual_seed_all(seed)

@@ -62,8 +62,8 @@ def below_own(frames: list[Location]) -> list[Location]:
 
 
 def user_location(frames: list[Location]) -> Location:
-    """Return the location of the innermost user frame, with the innermost frame as its ``library`` if that frame is in
-    a library.
+    """Return the location of the innermost user frame. If the innermost frame overall is in a library, it becomes the
+    location's ``library``.
 
     If there is no user frame (for example, for a model from an installed library), return the innermost frame outside
     torch.

@@ -166,7 +166,7 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
         yield Change(f"set the loss function, model.loss_type = {NAMED_LOSS!r}", names_loss=True)
     if is_library(
         broken.location.file
-    ):  # installed code may initialise itself in its first call, and the user cannot change it
+    ):  # installed code may initialize itself in its first call, and the user cannot change it
         yield Change(ADVICE, eager_first=True)
     place = broken.location
     at = f"{Path(place.file).name}:{place.line}"
@@ -179,11 +179,11 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
         else:
             yield Change(f"remove `{_short(one.old)}` at {at}", one)
     for one in rewrites(place, (computed_outside,)):
-        yield Change(f"compute `{one.moved}` at {at} outside the compiled function", one)
+        yield Change(f"move `{one.moved}` ({at}) out of the compiled function", one)
     for caller in (place, *broken.callers[::-1]):
         for one in rewrites(caller, (without_context,)):
             where = f"{Path(caller.file).name}:{caller.line}"
-            yield Change(f"move `with {one.moved}:` at {where} out of the compiled function", one)
+            yield Change(f"move `with {one.moved}:` ({where}) out of the compiled function", one)
     for category, switch in (("scalar from a tensor", SCALARS), ("dynamic output shape", DYNAMIC_OUTPUTS)):
         if broken.category == category:
             yield Change(written(switch), capture=switch)

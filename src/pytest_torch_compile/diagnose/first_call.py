@@ -1,4 +1,4 @@
-"""Fix code that initialises itself in its first call: call the code once in eager before compiling it."""
+"""Fix code that initializes itself in its first call: call the code once in eager before compiling it."""
 
 from __future__ import annotations
 

@@ -74,16 +74,16 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
     report = subject.again("eager", wrapper=eager_as_if_compiled, more={})
     if not places or report is None or not subject.shows(report, kinds):
         return ""
-    where = "is_compiling() call at " + ", ".join(dict.fromkeys(place.shown() for place in places))
+    where = ", ".join(dict.fromkeys(place.shown() for place in places))
     if _leaves(report, kinds) == _leaves(subject.report, kinds):
         return (
-            "stage: not in torch. The eager run has the same findings when it takes the branch for compiled code "
-            f"at the {where}"
+            f"stage: not in torch. The code branches on is_compiling() ({where}), and eager has the same findings when "
+            "it takes the branch for compiled code"
         )
     # The branch makes a difference, but the branch may not be the cause of this finding, or may not be the only cause.
     return (
-        f"stage: unknown. When the eager run takes the branch for compiled code at the {where}, it is wrong too, but "
-        "with different findings; remove the branch and run the check again"
+        f"stage: unknown. The code branches on is_compiling() ({where}). When eager takes the branch for compiled "
+        "code, it is wrong too, but with different findings; remove the branch and run the check again"
     )
 
 

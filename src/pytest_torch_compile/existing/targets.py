@@ -1,5 +1,5 @@
-"""Find the public targets of a package: the function, method or class that a code object belongs to, and the target's
-public name.
+"""Map code objects to the public targets of a package. A target is the function, method or class that a code object
+belongs to, together with its public name.
 """
 
 from __future__ import annotations

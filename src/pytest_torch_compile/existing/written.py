@@ -40,8 +40,8 @@ def tensor(*shape, dtype=torch.float32, device="cpu", low=0, high=1, grad=False)
 '''
 # Notes in the head of a file whose tests contain these words.
 _NOTES = {
-    "max_recompiles=": "max_recompiles is the number of recompiles that the different sizes in calls require.\n",
-    "compile_known_failure(": "Marked tests failed with torch {torch}. Once a marked test passes, remove its mark.\n",
+    "max_recompiles=": "max_recompiles is set to the number of recompiles that the different sizes in `calls` need.\n",
+    "compile_known_failure(": "The marked tests failed with torch {torch}. When one passes, remove its mark.\n",
 }
 _WIDTH = 110
 # The counts at the start of a finding about breaks are left out of the reason for a known failure, which mentions the

@@ -1,7 +1,7 @@
 """A server process that imports torch once and forks a process for each request. A forked process starts in
 milliseconds, whereas a new process would take seconds to import torch and its compiler.
 
-The server imports only torch, this package and preloaded modules, creates no tensors and never initialises a device, so
+The server imports only torch, this package and preloaded modules, creates no tensors and never initializes a device, so
 a forked process behaves like a new process. If environment variables change, the server is replaced, because torch
 reads many variables while it is imported.
 """

@@ -167,7 +167,7 @@ class Leg:
     @property
     def has_drawn(self) -> bool:
         """Whether the calls so far have drawn random numbers, or may have drawn random numbers on a device that they
-        initialised.
+        initialized.
         """
         if self._rng.keys() != self._seeded.keys():
             return True
@@ -193,7 +193,7 @@ class Leg:
             record.output = outcome.while_it_lasts(flatten(record.output), self.world.snapshot)
             record.state, record.kept = dict(now.state.tensors), now.kept
             record.sharing = sharing_in(record)
-        if has_lazy:  # dynamo initialises devices while tracing, and restores the random state afterwards
+        if has_lazy:  # dynamo initializes devices while tracing, and restores the random state afterwards
             record.rng = {}
         self._settle(record, arguments, left, before, last=index + 1 == len(self._calls))
         return record
@@ -314,7 +314,7 @@ class Leg:
     @contextmanager
     def _own_random_stream(self, record: CallRecord) -> Iterator[None]:
         with kept_rng():
-            seed_accelerator(self._work.seed)  # for a device that this call or another leg initialises
+            seed_accelerator(self._work.seed)  # for a device that this call or another leg initializes
             set_rng_state(self._rng)
             set_host_rng_state(self._host_rng)
             try:

@@ -211,7 +211,7 @@ def _judge_by_spread(
 
 
 def _dirty_free_memory(pairs: Sequence[Pair]) -> None:
-    """Fill memory blocks that a second run will reuse, so that reads of uninitialised memory are noticed."""
+    """Fill memory blocks that a second run will reuse, so that reads of uninitialized memory are noticed."""
     dirty = [
         torch.full_like(pair.eager.detach(), 85) for pair in pairs for _ in range(3) if pair.eager.numel() < 1 << 20
     ]

@@ -75,7 +75,7 @@ PERTURBED_ALONE = 2.0
 
 # Limit as a multiple of the distance between two eager runs; used if these runs differ.
 SPREAD = 4.0
-# Two eager runs this far apart, relative to the leaf's root mean square, are unrelated (they may read uninitialised
+# Two eager runs this far apart, relative to the leaf's root mean square, are unrelated (they may read uninitialized
 # memory, for example).
 MEANINGLESS = 0.5
 

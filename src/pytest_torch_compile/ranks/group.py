@@ -159,7 +159,7 @@ class RankGroup:
         same: Collection[str] | None = None,
         **kwargs: Any,
     ) -> list[Any]:
-        """Run ``function(*args, **kwargs)`` on each rank, with the results and exceptions of ``run_ranks``.
+        """Run ``function(*args, **kwargs)`` on each rank. Returns and raises the same as ``run_ranks``.
 
         ``timeout`` and ``same`` override the group's values for this call.
         """

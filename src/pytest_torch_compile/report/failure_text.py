@@ -42,7 +42,7 @@ def not_compared_text(target: str, paths: Sequence[str]) -> str:
     """Return the warning for a check that could not compare everything."""
     return (
         f"{target}: {', '.join(paths)} could not be compared, because two eager runs differ by more than rounding "
-        "errors. Make the eager results deterministic (a seed, torch.use_deterministic_algorithms, initialised "
+        "errors. Make the eager results deterministic (a seed, torch.use_deterministic_algorithms, initialized "
         "memory), or ignore these results with tolerances=Tolerances(ignored=[...])"
     )
 

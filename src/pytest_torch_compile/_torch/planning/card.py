@@ -24,7 +24,7 @@ def put_card(card: Card) -> None:
     """Make torch in this process behave as if the GPU were installed. This cannot be undone."""
     properties = _properties(card)
     cuda: Any = torch.cuda
-    cuda._initialized = True  # so that nothing initialises CUDA
+    cuda._initialized = True  # so that nothing initializes CUDA
     # On some versions, importing torch's compiler counts the devices, and torch then refuses to use CUDA in a forked
     # process. A plan does not use CUDA.
     cuda._is_in_bad_fork = lambda: False

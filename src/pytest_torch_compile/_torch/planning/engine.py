@@ -18,13 +18,14 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.fx.traceback as fx_traceback
 from torch.autograd.graph import get_gradient_edge
+from torch.utils._python_dispatch import _disable_current_modes
 
 Node = Any
 Edge = tuple[Node, int]
@@ -73,8 +74,39 @@ def backward(
     the gradient to the leaf's ``.grad``.
     """
     only = None if inputs is None else {_edge(tensor)[0] for tensor in _as_list(inputs)}
-    with _keeping(retain_graph, create_graph):
+
+    def run() -> None:
         _walk(_roots(_as_list(tensors), grad_tensors), None, create_graph, only)
+
+    with _keeping(retain_graph, create_graph):
+        _inside_torchs_engine(run, keep_graph=_keeps_graph[-1], create_graph=create_graph)
+
+
+class _Step(torch.autograd.Function):
+    """A node whose backward calls a function."""
+
+    @staticmethod
+    def forward(ctx: Any, trigger: torch.Tensor, run: Callable[[], None]) -> torch.Tensor:
+        ctx.run = run
+        return trigger.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        ctx.run()
+        return None, None
+
+
+def _inside_torchs_engine(run: Callable[[], None], *, keep_graph: bool, create_graph: bool) -> None:
+    """Call ``run`` during a backward pass of torch's engine over a graph on the CPU. Compiled code releases its saved
+    tensors only during such a pass, which affects the peak memory.
+    """
+    with _disable_current_modes(), torch.enable_grad():
+        output = _Step.apply(torch.zeros((), device="cpu", requires_grad=True), run)
+        gradient = torch.ones((), device="cpu")
+    engine: Any = torch.autograd.Variable._execution_engine
+    engine.run_backward(
+        (output,), (gradient,), keep_graph, create_graph, (), allow_unreachable=True, accumulate_grad=True
+    )
 
 
 @contextmanager
