@@ -227,13 +227,13 @@ def _examine(
 def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None, world: World) -> None:
     first, names = work.calls[0], argument_names(work.target)
     file.parent.mkdir(parents=True, exist_ok=True)
-    if work.dynamic_dims and via != "precompile":
+    if work.dynamic_dims is not None and via != "precompile":
         # Marking the dimensions rejects arguments that are not tensors. The marks are then removed, because export uses
         # its own marks, and the two kinds of marks must not be combined.
         with world.in_force(world.snapshot.new_leg()):
             mark_dynamic(first, work.dynamic_dims, names)
     with ExitStack() as stack, kept_rng(), world.in_force(world.snapshot.new_leg()):
-        if work.dynamic_dims and via == "precompile":
+        if work.dynamic_dims is not None and via == "precompile":
             mark_dynamic(first, work.dynamic_dims, names)
         for factory in first.contexts:
             stack.enter_context(factory())
