@@ -24,7 +24,7 @@ _DYNAMIC_OUTPUTS = {
     "masked_select": "torch.masked_select and x[mask] return a data-dependent number of "
     "elements; use torch.where(mask, x, fill), or multiply by the mask",
     "_?unique": "torch.unique returns a data-dependent number of elements; call it "
-    "outside the compiled function, or sort and compare neighbours",
+    "outside the compiled function, or sort and compare neighbors",
     "repeat_interleave": "pass the length of the result: torch.repeat_interleave(x, repeats, output_size=n)",
     "bincount": "torch.bincount returns a data-dependent number of bins; use "
     "torch.zeros(n, dtype=x.dtype).scatter_add(0, x, torch.ones_like(x))",
@@ -39,7 +39,7 @@ def without_doubt(said: str) -> str:
 
 
 def dynamic_output_hint(reason: str) -> str:
-    """Return an alternative to the op with a data-dependent output shape that torch's message ``reason`` mentions."""
+    """Return advice on replacing an op that has a data-dependent output shape. ``reason`` is torch's message."""
     for op, hint in _DYNAMIC_OUTPUTS.items():
         if re.search(rf"aten\.{op}", reason):
             return f"{hint}; {_CAPTURE}"

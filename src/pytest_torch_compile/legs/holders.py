@@ -237,7 +237,7 @@ class Items:
             (kind.update if is_a(self.value, set) else kind.extend)(self.value, content)
 
     def replaced(self, content: list[Any], replace: Replace) -> list[Any]:
-        """Return the items with some replaced."""
+        """Return the items with some items replaced."""
         pairs = is_a(self.value, dict)
         new = [(item[0], replace(item[1])) if pairs else replace(item) for item in content]
         return content if _same_objects(new, content) else new

@@ -148,8 +148,8 @@ class NamedState:
         return f"{kind} {name}" if function is self._target else f"{kind} {name} of {function.__name__}"
 
     def _note_class(self, kind: type) -> None:
-        """Add the attributes of a user class, the variables that its methods close over, and the state that their code
-        refers to.
+        """Add the attributes of a user class, the variables that its methods close over, and the state that the
+        methods' code refers to.
         """
         for base in kind.__mro__:
             if id(base) in self._noted or not is_own(_file_of(base), self._packages):

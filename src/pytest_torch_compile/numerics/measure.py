@@ -34,9 +34,10 @@ class Errors:
     """The errors of eager and compiled results against a reference, over the elements that are finite in all three
     results.
 
-    ``carrying`` is the effective number of elements that determine a slope. In most leaves, this is the number of all
-    elements, but it is small if only a few elements are large. It is computed from the kurtosis of the reference, which
-    is 3 for a normal distribution. ``channels`` is 0 if the channel means were not measured.
+    The slopes are the errors in scale: they describe the errors as a linear function of the reference. ``carrying`` is
+    the effective number of elements that determine a slope. In most leaves, this is the number of all elements, but it
+    is small if only a few elements are large. It is computed from the kurtosis of the reference, which is 3 for a
+    normal distribution. ``channels`` is 0 if the channel means were not measured.
     """
 
     count: int = 0

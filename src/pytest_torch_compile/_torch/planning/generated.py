@@ -2,8 +2,8 @@
 nothing.
 
 So planned code runs on fake tensors, and a plan includes allocations, the graphs after a graph break, the backward pass
-and later calls. This file replaces the methods of ``AsyncCompile`` that compile a kernel, the allocation functions that
-generated modules import from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
+and later calls. This module replaces the methods of ``AsyncCompile`` that compile a kernel, the allocation functions
+that generated modules import from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
 ``compile_to_module``, ``count_bytes`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``, ``PyCodeCache`` and
@@ -99,7 +99,7 @@ def put_generator() -> Generator:
 
     def cudagraphify(model: Callable[..., Any], static_input_idxs: Any = (), **more: Any) -> Callable[..., Any]:
         changed = [index for index in more.get("mutated_input_idxs", ()) if index not in static_input_idxs]
-        if changed:  # torch would give up on the CUDA graph when it first runs
+        if changed:  # torch would not record a CUDA graph
             reason = cudagraph_utils.get_mutation_stack_trace(more["placeholders"], changed)
             cudagraph_utils.log_cudagraph_skip_and_bump_counter(reason)
         else:

@@ -71,7 +71,8 @@ class ValuedMode(CardMode):
                     value = value.new_zeros(tensor.shape)  # the kernel's backward recomputes this value
                 if value.shape != tensor.shape or value.dtype != tensor.dtype:
                     self._not_known(
-                        str(func), NotInterpreted(f"has shape {tuple(value.shape)} and dtype {value.dtype} on the CPU")
+                        str(func),
+                        NotInterpreted(f"the CPU result has shape {tuple(value.shape)} and dtype {value.dtype}"),
                     )
                 else:
                     _keep(tensor, value)
@@ -163,7 +164,7 @@ def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _norm(func: Any, args: Any, kwargs: Any) -> Any:
-    """Compute a normalization in float32, as on a GPU, where its statistics have dtype float32, too."""
+    """Compute a normalization in float32, as on a GPU, where its statistics are float32 as well."""
     wide = tree_map(lambda leaf: leaf.float() if _is_tensor(leaf) and leaf.dtype.itemsize == 2 else leaf, args)
     return func(*wide, **kwargs)
 
