@@ -77,7 +77,7 @@ def _note(otherwise: str) -> None:
 
 
 def _set_at_import(setting: str, modules: Iterable[str]) -> str:
-    """Return the origin of a setting that a top-level line in one of these modules changes, or an empty string."""
+    """Return which top-level line in these modules changes the setting, or an empty string if there is none."""
     name = setting.rpartition(".")[2]
     known = "|".join(filter(None, (name, _EARLIER_NAMES.get(name))))
     sets = re.compile(rf"^[A-Za-z_][\w.]*\.(?:{known})(?:\s*=(?!=)|\()")

@@ -18,7 +18,7 @@ _DOUBT = re.compile(rf"^\s*Hint: [^\n]*{MAY_FAIL_IN_EAGER.pattern}.*(?:\n {{4}}.
 
 _CAPTURE = "or let dynamo capture such ops: torch._dynamo.config.capture_dynamic_output_shape_ops = True"
 _DYNAMIC_OUTPUTS = {
-    "nonzero": "torch.nonzero(c), torch.where(c) with one argument and x[mask] return a "
+    "nonzero": "torch.nonzero(c), one-argument torch.where(c) and x[mask] return a "
     "data-dependent number of rows; use torch.where(c, a, b) with three arguments, "
     "multiply by the mask, or use torch.nonzero_static(c, size=n)",
     "masked_select": "torch.masked_select and x[mask] return a data-dependent number of "

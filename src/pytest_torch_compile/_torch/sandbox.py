@@ -247,8 +247,8 @@ def seed_accelerator(seed: int) -> None:
 
 
 def set_rng_state(states: dict[str, torch.Tensor]) -> None:
-    """Restore a state that ``rng_state`` returned. A device that was not in use at that time keeps its present
-    state.
+    """Restore a state that ``rng_state`` returned. A device that was not in use when the state was recorded
+    keeps its present state.
     """
     for device, generator in generators().items():
         if device in states:

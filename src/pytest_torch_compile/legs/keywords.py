@@ -127,8 +127,8 @@ def clear_keywords(holder: str, also: Iterable[str] = ()) -> Callable[[Callable[
 
 
 def _named_parameters(target: Any, args: Sequence[Any]) -> set[str]:
-    """Return the parameters of a target that can still be passed by keyword, in addition to these positional
-    arguments.
+    """Return the parameters of a target that can still be passed by keyword if ``args`` are passed by
+    position.
     """
     function = uncompiled(target)
     # A module's signature is the signature of __call__, which accepts all arguments.

@@ -135,7 +135,7 @@ class NamedState:
         self._note_code(function.__code__, function.__globals__)
 
     def _note_defaults(self, function: types.FunctionType) -> None:
-        """Add mutable defaults; the function itself cannot assign its defaults."""
+        """Add a function's mutable defaults. The function can mutate its defaults, but cannot reassign them."""
         parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
         named = zip(reversed(parameters), reversed(function.__defaults__ or ()), strict=False)
         for name, default in (*named, *(function.__kwdefaults__ or {}).items()):

@@ -82,8 +82,8 @@ def _same(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def blocks(*tensors: torch.Tensor) -> Iterator[tuple[int, tuple[torch.Tensor, ...]]]:
-    """Split tensors of equal shape into flat blocks, and yield each block's offset with float64 copies of its elements
-    (a complex number as a pair of real numbers).
+    """Split tensors of equal shape into flat blocks, and yield each block's offset and a float64 copy of the block from
+    each tensor. Each complex number becomes a pair of real numbers.
     """
     views = tuple(torch.view_as_real(t.detach()) if t.dtype.is_complex else t.detach() for t in tensors)
     offset = 0

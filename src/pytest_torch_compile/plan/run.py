@@ -76,7 +76,7 @@ class Planned:
 
 def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]:
     """Plan packed targets for one GPU, one after another. Each payload comes with a flag that is true if the target's
-    planned code also runs on values.
+    planned code also computes values.
 
     Afterwards, this process cannot be used for anything else.
     """

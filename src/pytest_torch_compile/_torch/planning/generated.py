@@ -40,7 +40,7 @@ class Generated:
 class Generator:
     """The graphs that were generated so far. ``call`` is the number of the current call, starting with 1.
 
-    ``launch`` runs a kernel, given its name, source and arguments; it is set only if planned code runs on values.
+    ``launch`` runs a kernel, given its name, source and arguments; it is set only if planned code computes values.
     """
 
     graphs: list[Generated] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Generator:
 
 @dataclass
 class _Kernel:
-    """A kernel that does nothing, unless planned code runs on values."""
+    """A kernel that does nothing, unless planned code computes values."""
 
     generator: Generator
     name: str

@@ -151,7 +151,7 @@ def _untupled(blocks: Sequence[Block], value: Any) -> Any:
 
 
 def reduce(value: Any, axis: int | None, combine: Callable[..., Any], keep_dims: bool = False) -> Any:
-    """Implement ``tl.reduce``: combine the two halves of a block until one element is left, as a GPU's threads do."""
+    """Implement ``tl.reduce``: repeatedly combine the halves of a block until one element is left, as on a GPU."""
     blocks = _tensors(value)
     if axis is None:
         blocks, axis = tuple(block.reshape(-1) for block in blocks), 0

@@ -26,7 +26,7 @@ _CPU = torch.device("cpu")
 
 
 class ValuedMode(CardMode):
-    """The mode in which planned code runs on values. ``unknown`` lists the operators and kernels that could not be
+    """The mode in which planned code computes values. ``unknown`` lists the operators and kernels that could not be
     computed, with reasons.
     """
 
@@ -114,7 +114,7 @@ class ValuedMode(CardMode):
 
 
 def outside() -> AbstractContextManager[Any]:
-    """Inside the ``with`` block, let operators compute values instead of creating fake tensors."""
+    """Inside the ``with`` block, make operators compute values instead of creating fake tensors."""
     context: AbstractContextManager[Any] = unset_fake_temporarily()
     return context
 
@@ -225,8 +225,8 @@ def _attention_backward(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _weights(given: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the attention weights, the logsumexp of the scores, and the value tensor, repeated for every query
-    head.
+    """Return the attention weights, the logsumexp of the scores, and the value tensor. The value tensor is repeated
+    for every query head.
     """
     if given.get("dropout_p"):
         raise NotInterpreted("random numbers inside a fused attention kernel")
