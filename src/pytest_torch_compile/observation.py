@@ -27,9 +27,7 @@ class Location:
         return f"{where} in {self.function}" if self.function else where
 
     def shown(self) -> str:
-        """Return the text ``file:line in function``, with a path relative to the current folder if this path is
-        shorter.
-        """
+        """Return ``file:line in function``. The path is relative to the current folder if that makes it shorter."""
         try:
             relative = os.path.relpath(self.file)
         except ValueError:  # the file is on another drive

@@ -1,4 +1,4 @@
-"""``custom_ops=True``: run ``torch.library.opcheck`` on each ``torch.library`` op that eager calls."""
+"""``custom_ops=True``: run ``torch.library.opcheck`` on each ``torch.library`` op that the eager run calls."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str
         del failures[TRACED]
         checked.remarks.append(f"custom_ops: {sample.op} is not deterministic, so {TRACED} cannot test it")
     if TRACED in failures and len(failures) > 1:
-        del failures[TRACED]  # it fails whenever another test fails
+        del failures[TRACED]  # this test fails whenever another opcheck test fails
     return failures
 
 

@@ -97,7 +97,7 @@ def _of_sizes(
     subject: Subject, values: dict[Name, list[Any]], names: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     calls = subject.work.calls
-    # Sizes 0 and 1 are specialised: they cannot be marked as dynamic, but size 1 can be padded.
+    # Sizes 0 and 1 are specialized: they cannot be marked as dynamic, but size 1 can be padded.
     padded_dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen, least=1))}
     dims: Dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen, least=2))}
     if not padded_dims:

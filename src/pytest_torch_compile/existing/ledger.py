@@ -43,8 +43,8 @@ TOO_MANY_SHAPES = "there are more shapes than --compile-existing-shapes allows"
 class Family:
     """The calls to one target that differ from each other only in sizes.
 
-    ``confirmed`` is true once a call whose sizes an existing graph covers has been checked. One such call is checked,
-    because Python code may depend on sizes.
+    ``confirmed`` is true once the plugin has checked a call for whose sizes a graph already exists. One such call is
+    checked, because Python code may depend on sizes.
     """
 
     dynamic: AutomaticDynamic = field(default_factory=AutomaticDynamic)

@@ -74,7 +74,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one test: ``passed``, ``failed`` or ``skipped``, its duration, and its failures.
+    """The result of one test: its outcome (``passed``, ``failed`` or ``skipped``), its duration, and its failures.
 
     Expected failures (``xfail``) are included.
     """
