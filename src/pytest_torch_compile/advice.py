@@ -115,8 +115,8 @@ EXACT_LIMITS = {
     "compiled twice",
     "memory": "look for tensors that are kept after the call, a mode that needs more memory (CUDA graphs, "
     "max-autotune), or an extra copy",
-    "host-sync": "keep values on the GPU: avoid .item(), .tolist(), .cpu(), nonzero() and Python branches on tensors "
-    "on these lines",
+    "host-sync": "keep values on the GPU: on these lines, avoid .item(), .tolist(), .cpu(), nonzero() and Python "
+    "branches on tensors",
 }
 OTHER_TORCH = (
     "update pytest-torch-compile, or use a supported torch version (run pytest-torch-compile doctor); the results "

@@ -174,7 +174,7 @@ class CompileReport:
 
     @property
     def recompiles(self) -> list[Recompile]:
-        """The recompiles, in order, each with the guard that failed for every cache entry."""
+        """The recompiles, in order. Each lists the guard that failed for each cache entry."""
         return self.observation.recompiles
 
     @property

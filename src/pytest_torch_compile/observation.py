@@ -104,7 +104,7 @@ class FailedGuard:
 
 @dataclass(frozen=True)
 class Recompile:
-    """One recompilation, with the guard that failed for every cache entry.
+    """One recompilation, and the guard that failed for each cache entry.
 
     The newest entry's guard comes first, unless another entry's guard failed for a cause that has not occurred before.
     If the code follows a graph break, ``after_break`` is the line of that break; otherwise it is 0.

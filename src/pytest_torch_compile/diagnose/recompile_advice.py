@@ -26,7 +26,7 @@ Dims = dict[Name, tuple[int, ...]]
 
 
 def recompile_advice(subject: Subject) -> Iterator[str]:
-    """Yield one line for each change with which the check has no findings, with the number of recompiles."""
+    """Yield a line for each change with which the check has no findings. The line shows the number of recompiles."""
     if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
         return
     for what, changes in _candidates(subject):

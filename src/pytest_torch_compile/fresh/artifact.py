@@ -118,7 +118,7 @@ def check_artifact(
         seed: The random seed, which is set before each call.
 
     Returns:
-        The report, with the artifact's size, build time and load time.
+        The report, which contains the artifact's size, build time and load time.
 
     Raises:
         CompileCheckFailed: If there are findings. The exception has the attributes ``report`` and ``findings``.

@@ -135,7 +135,7 @@ def check_invariance(
         **kwargs: Keyword arguments of the call.
 
     Returns:
-        The report, with a result for each entry of ``over``.
+        The report, which contains a result for each entry of ``over``.
 
     Raises:
         CompileCheckFailed: If a result differs, or the target cannot be compiled.
