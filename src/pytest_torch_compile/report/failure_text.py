@@ -100,7 +100,7 @@ def _summary(report: CompileReport) -> str:
             parts.append(f"reference: {numerics.reference}")
         if numerics.ill_conditioned:
             parts.append(
-                f"{count(numerics.ill_conditioned, 'tensor')} whose eager values are equally sensitive to rounding"
+                f"{count(numerics.ill_conditioned, 'tensor')} passed only because eager is as sensitive to rounding"
             )
     return "Seen: " + ", ".join(parts)
 
