@@ -118,8 +118,7 @@ def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed"
 
     Raises:
         BaselineError: If the file has another schema version, belongs to another environment or cannot be written, or
-        if
-            the new entries contain a NaN or an infinite value.
+            if the new entries contain a NaN or an infinite value.
     """
     # Imported here, because most sessions do not store anything and do not need a lock.
     from filelock import Timeout

@@ -78,9 +78,9 @@ def fresh_samples(
     """Yield samples from fresh processes as they become available, at most ``at_most``. Closing the generator ends the
     processes that are still running.
 
-    ``room`` is the number of processes that can compile at the same time on each device. ``own`` is
-    this process's device, which is already locked. The fresh processes use this device, and all other devices on which
-    no process is measuring.
+    ``room`` is the number of processes that can compile at the same time on each device. ``own`` is this
+    process's device, which is already locked. The fresh processes use this device, and all other devices on which no
+    process is measuring.
 
     Raises:
         NoFigures: If no process returned a sample.
@@ -102,7 +102,7 @@ def fresh_samples(
 
 
 def _as_they_end(running: set[Future[SpeedSample]], folder: Path) -> Generator[SpeedSample, None, None]:
-    """Start the measurements once all processes of a group have compiled, and yield each sample when it is available."""
+    """Start the measurements once all processes of a group have compiled, and yield each sample once available."""
     number, failed, count = 0, None, len(running)
     while running:
         with events.doing(f"confirming a change: measured {number} of up to {count} more compilations"):

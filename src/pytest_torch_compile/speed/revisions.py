@@ -119,7 +119,7 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
 
 
 def report(compared: Iterable[Compared]) -> list[str]:
-    """Return a table of the counts that differ, followed by each test's changes in time and their confidence intervals."""
+    """Return a table of the counts that differ, followed by each test's changes in time with confidence intervals."""
     compared = list(compared)
     rows = [(one.test, difference) for one in compared for difference in one.decision.differences]
     lines = ["counts: the same on both revisions" if not rows else "counts:"]

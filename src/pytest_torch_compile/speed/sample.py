@@ -16,7 +16,7 @@ SECONDS, PRECISION = 4.0, 0.002
 class Paired:
     """One quantity in both legs: a time per call in seconds, or the peak memory in bytes.
 
-    ``log_ratio`` is log(compiled / eager) over interleaved rounds, which is positive if compiled code is slower.
+    ``log_ratio`` is log(compiled / eager) over interleaved rounds; it is positive if compiled code is slower.
     ``half_width`` is half the width of the ratio's 95% confidence interval within this process.
     """
 
