@@ -75,8 +75,8 @@ def fresh_sample(
 def fresh_samples(
     child: Child, at_most: int, *, own: str, cache: str | None, room: int = 1
 ) -> Generator[SpeedSample, None, None]:
-    """Yield samples from fresh processes as they become available, at most ``at_most``. Closing the generator ends the
-    processes that are still running.
+    """Yield at most ``at_most`` samples from fresh processes, each as soon as it is available. Closing the generator
+    ends the processes that are still running.
 
     ``room`` is the number of processes that can compile at the same time on each device. ``own`` is this
     process's device, which is already locked. The fresh processes use this device, and all other devices on which no

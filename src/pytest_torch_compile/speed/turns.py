@@ -36,7 +36,7 @@ def turn() -> Iterator[None]:
 
 
 def environment(folder: Path, device: str) -> dict[str, str | None]:
-    """Return the environment variables for a process of the group that measures on ``device``."""
+    """Return the environment variables for a process that belongs to a group and measures on ``device``."""
     return {TURNS: str(folder / f"{device}.lock")}
 
 
