@@ -37,8 +37,8 @@ OPTIONS: dict[str, str] = {
     "limit is never shorter than 3 times the duration of a run without --compile-existing",
     "existing-shapes": "maximum number of shapes that --compile-existing checks among calls that differ only in "
     "shape (default: 4)",
-    "write-tests": "folder for the test files to write, relative to the root directory: one file for each module of the "
-    "package given to --compile-existing, with one check for each target",
+    "write-tests": "folder for the test files to write, relative to the root directory: one file for each module of "
+    "the package given to --compile-existing, with one check for each target",
 }
 FLAGS: dict[str, str] = {
     "isolate": "run each test that uses the plugin in a separate process",
