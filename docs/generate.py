@@ -57,7 +57,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def rendered_by_mkdocstrings(markdown: str) -> str:
-    """A page with mkdocstrings directives instead of the Python reference, which is written out for readers on GitHub."""
+    """A page with mkdocstrings directives instead of the Python reference that readers on GitHub see."""
 
     def directive(found: re.Match[str]) -> str:
         if found["name"] != "python":
