@@ -76,8 +76,8 @@ BREAK_HINTS = {
     "torch.compiler.is_compiling(), or move it out of the "
     "compiled "
     "function",
-    "graph that the backend refuses": "torch traced the code, but the backend cannot compile the graph: the result "
-    "of the op named above depends on data, often in the backward pass; replace "
+    "graph that the backend refuses": "torch traced the code, but the backend cannot compile the graph: the output "
+    "of the op named above is data-dependent (often in the backward pass); replace "
     "the op (for example, x[mask] with torch.where(c, a, b)), or move it out of "
     "the compiled function",
     "function that dynamo skips": "dynamo cannot trace this function; replace it, or call it outside the compiled "
@@ -93,7 +93,7 @@ FOLLOWS = (
     "this break may be a consequence of another break in the same function or in a function that it calls; "
     "remove that break first"
 )
-NO_FULLGRAPH = f"{REWRITE}, or check the default mode with fullgraph=False"
+NO_FULLGRAPH = f"{REWRITE}, or run the check with fullgraph=False"
 
 # Code that was not compiled.
 LOOK_FOR_SWITCHES = (
@@ -115,8 +115,8 @@ EXACT_LIMITS = {
     "compiled twice",
     "memory": "look for tensors that are kept after the call, a mode that needs more memory (CUDA graphs, "
     "max-autotune), or an extra copy",
-    "host-sync": "keep values on the GPU: avoid .item(), .tolist(), .cpu(), nonzero() and Python branches on tensors "
-    "on these lines",
+    "host-sync": "keep values on the GPU: on these lines, avoid .item(), .tolist(), .cpu(), nonzero() and Python "
+    "branches on tensors",
 }
 OTHER_TORCH = (
     "update pytest-torch-compile, or use a supported torch version (run pytest-torch-compile doctor); the results "
@@ -193,14 +193,14 @@ BOTH_RAISE = "make callers catch both exceptions, or raise the exception outside
 
 # Custom ops, by the opcheck test that fails.
 CUSTOM_OPS = {
-    "test_schema": "list every argument that the op writes to in mutates_args (or declare it as Tensor(a!) in the "
+    "test_schema": "list in mutates_args every argument that the op writes to (or declare it as Tensor(a!) in the "
     "schema), and return a clone() rather than an input itself",
     "test_autograd_registration": "register the backward formula with torch.library.register_autograd instead of under "
     "a CPU or CUDA dispatch key; an op that only calls torch ops can be a plain Python function",
     "test_faketensor": "make the fake implementation (torch.library.register_fake) return the same shapes, dtypes, "
     "strides and devices as the op",
     "test_aot_dispatch_dynamic": "compare the op with its fake implementation and its backward formula: when traced, "
-    "the op returns a different result from eager, or works only for fixed sizes",
+    "the op does not return the same result as in eager, or it specializes on sizes",
     "no backward formula": "register a backward formula with torch.library.register_autograd, or detach() the inputs "
     "if they do not need gradients",
 }
@@ -234,7 +234,7 @@ VARIANT_IN_EAGER = {
     "this is intended, remove 'batch' from over=",
     "run": "two eager runs also differ from each other by more than rounding errors, so the code keeps state or "
     "draws random numbers that torch's seed does not control. Look for counters, caches and separate random "
-    "generators",
+    "number generators",
     "process": "the eager results of the two processes also differ by more than rounding errors, so the code depends "
     "on the process that runs it. Look for seeds derived from the process id, hash(), iteration over sets, and "
     "environment variables",
@@ -253,7 +253,7 @@ COMPILES_AFTER_LOADING = "look for torch.compile in custom ops and hooks called 
 # For a warm start that compiled something.
 WHAT_DIFFERS = (
     "the cache key depends on the graph, shapes, device, torch version and configuration; find out which of these "
-    "differs from the run that filled the cache, and make sure that --compile-cache selects the same cache"
+    "has changed since the run that filled the cache, and make sure that --compile-cache selects the same cache"
 )
 ONLY_INDUCTOR = (
     "only Inductor has a cache; make sure that the backend is 'inductor' and that force_disable_caches is not set"
@@ -316,10 +316,10 @@ def loosen(path: str) -> str:
 
 
 def keep_out_of_state(path: str) -> str:
-    """Return the fix for a part of the target's state that the two legs write differently."""
+    """Return the fix for a part of the target's state whose values differ between the eager and compiled legs."""
     return (
-        "move the write out of the compiled function, or change the code so that both runs write the same value; if "
-        f"the difference is intended, ignore it: tolerances=Tolerances(ignored=[{path!r}])"
+        "move the write out of the compiled function, or change the code so that eager and compiled runs write the "
+        f"same value; if the difference is intended, ignore it: tolerances=Tolerances(ignored=[{path!r}])"
     )
 
 

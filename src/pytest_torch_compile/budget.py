@@ -23,7 +23,7 @@ _COUNTS = (
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits of a check on counted quantities. None means no limit.
+    """A check's limits on counted quantities. None means no limit.
 
     A limit may depend on the torch version: a mapping from a version specifier to a number, for example ``{"<2.8": 2,
     ">=2.8": 0}``. The first matching specifier applies; if no specifier matches, the limit is 0.
@@ -100,7 +100,7 @@ class Budget:
         return {**limit, "*": limit.get("*", 0)}
 
     def exceeded(self, breaks: Iterable[GraphBreak]) -> dict[str, list[GraphBreak]]:
-        """Return the breaks in each package whose limit is exceeded, without accepted breaks."""
+        """Return, for each package whose limit is exceeded, its breaks that are not accepted."""
         limits = self.breaks_by_package
         counted: dict[str, list[GraphBreak]] = {name: [] for name in limits}
         for found in breaks:
@@ -146,7 +146,7 @@ def _fingerprints(accepted: Iterable[str]) -> frozenset[str]:
     for fingerprint in fingerprints:
         if not isinstance(fingerprint, str):
             raise CompileUsageError(
-                f"accepted_breaks contains {fingerprint!r}, but a fingerprint is a string such as 'gb-1a2b3c4d5e'"
+                f"accepted_breaks contains {fingerprint!r}; fingerprints must be strings such as 'gb-1a2b3c4d5e'"
             )
     return frozenset(fingerprints)
 

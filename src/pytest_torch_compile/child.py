@@ -76,9 +76,9 @@ class Job:
 
     tests: Sequence[str] | None = None  # test ids or paths that replace the command line's test ids and paths
     options: Mapping[str, Any] = field(default_factory=dict)  # override the command line and ``NOT_INHERITED``
-    speed_tests: int = 0  # number of speed comparisons in the parent's run; sets the error rate of its gate
+    speed_tests: int = 0  # number of speed comparisons in the parent's run; sets the gate's error rate
     results: str = ""  # file for the child's messages, one JSON value per line
-    stacks: str = ""  # file for the stacks of its threads, written on SIGUSR1
+    stacks: str = ""  # file for the stacks of the child's threads, written on SIGUSR1
     parent: int = -1  # a pipe's file descriptor; the other end is closed when the parent exits
 
 
@@ -107,7 +107,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Child:
-    """A child to start: the arguments and folder of its parent, and its job.
+    """A child process to start: its job, and the arguments and folder of its parent.
 
     Plugins that were passed as objects (``pytest.main(plugins=[...])``) cannot be inherited.
     """
@@ -235,7 +235,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def take_job() -> Job | None:
-    """Return the job of this process, but only once, because processes that the tests start must not take it over."""
+    """Return this process's job. Later calls return None, and so do calls in processes that the tests start."""
     file = os.environ.pop(VARIABLE, None)
     if file is None:
         return None

@@ -83,9 +83,9 @@ class NumericsReport:
     """How close compiled results were to eager results. ``worst_ratio`` is the largest ratio of an error to its limit;
     a value above 1 is a finding.
 
-    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, so agreement with an eager
-    run proves little. ``ill_conditioned`` is the number of leaves that passed because they are as sensitive to rounding
-    in eager as in compiled code.
+    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding errors, so agreement with an
+    eager run proves little. ``ill_conditioned`` is the number of leaves that passed because they are as sensitive to
+    rounding in eager as in compiled code.
     """
 
     leaves: int = 0
@@ -136,12 +136,12 @@ class Reproduction:
 class CompileReport:
     """Everything that one check observed; ``findings`` is empty if the check passed.
 
-    ``checked_mode`` is ``"fullgraph"`` or ``"default"``: on newer torch versions, fullgraph compiles some code at which
-    the default mode breaks the graph, so passing in one mode does not imply passing in the other mode. ``remarks``
-    contains notes about facts that are not failures, such as an accepted break that no longer occurs. ``deviations``
-    contains the torch settings that differed from their defaults when the check started. ``fault`` is the cause that
-    the diagnosis found, in machine-readable form. ``reproduction`` is the file that ``--compile-repro`` wrote. ``text``
-    is the whole report as text.
+    ``checked_mode`` is ``"fullgraph"`` (``fullgraph=True``) or ``"default"`` (``fullgraph=False``). On newer torch
+    versions, ``fullgraph=True`` compiles some code at which ``fullgraph=False`` breaks the graph, so passing in one
+    mode does not imply passing in the other mode. ``remarks`` contains notes about facts that are not failures, such as
+    an accepted break that no longer occurs. ``deviations`` contains the torch settings that differed from their
+    defaults when the check started. ``fault`` is the cause that the diagnosis found, in machine-readable form.
+    ``reproduction`` is the file that ``--compile-repro`` wrote. ``text`` is the whole report as text.
     """
 
     target: str
@@ -174,7 +174,7 @@ class CompileReport:
 
     @property
     def recompiles(self) -> list[Recompile]:
-        """The recompiles, in order, each with the guard that failed for every cache entry."""
+        """The recompiles, in order. Each lists the guard that failed for each cache entry."""
         return self.observation.recompiles
 
     @property
@@ -202,7 +202,7 @@ class CompileReport:
 
 
 class CompileCheckFailed(AssertionError):
-    """Raised if a check found a problem or the checked code exceeded its budget. ``report`` contains all
+    """Raised when a check found a problem or the checked code exceeded its budget. ``report`` contains all
     observations.
     """
 
@@ -213,7 +213,7 @@ class CompileCheckFailed(AssertionError):
 
 
 class CompileUsageError(ValueError):
-    """Raised if a check was called incorrectly or cannot run; the message explains the cause."""
+    """Raised when a check was called incorrectly or cannot run; the message explains the cause."""
 
 
 class CompileCheckWarning(UserWarning):

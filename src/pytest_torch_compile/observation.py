@@ -27,9 +27,7 @@ class Location:
         return f"{where} in {self.function}" if self.function else where
 
     def shown(self) -> str:
-        """Return the text ``file:line in function``, with a path relative to the current folder if this path is
-        shorter.
-        """
+        """Return ``file:line in function``. The path is relative to the current folder if that makes it shorter."""
         try:
             relative = os.path.relpath(self.file)
         except ValueError:  # the file is on another drive
@@ -106,7 +104,7 @@ class FailedGuard:
 
 @dataclass(frozen=True)
 class Recompile:
-    """One recompilation, with the guard that failed for every cache entry.
+    """One recompilation, and the guard that failed for each cache entry.
 
     The newest entry's guard comes first, unless another entry's guard failed for a cause that has not occurred before.
     If the code follows a graph break, ``after_break`` is the line of that break; otherwise it is 0.

@@ -116,14 +116,14 @@ BROKEN = {
         json.dumps({"torch_compile": {"schema_version": 1, "environment": H200}, "benchmarks": [{}]}),
         "has no fullname",
     ),
-    "two figures of three": (holding(1.0, 2.0), "is damaged in the entry of 'a.py::test_a'"),
-    "no time": (holding(0.0, 2.0, 0.5), "is damaged in the entry of 'a.py::test_a'"),
-    "no figure": (holding(1.0, 2.0, "fast"), "is damaged in the entry of 'a.py::test_a'"),
+    "two figures of three": (holding(1.0, 2.0), "is damaged in the entry for 'a.py::test_a'"),
+    "no time": (holding(0.0, 2.0, 0.5), "is damaged in the entry for 'a.py::test_a'"),
+    "no figure": (holding(1.0, 2.0, "fast"), "is damaged in the entry for 'a.py::test_a'"),
     "a figure beyond all": (
         holding(1.0, 2.0, 0.5).replace("2.0", "1e999"),
-        "is damaged in the entry of 'a.py::test_a'",
+        "is damaged in the entry for 'a.py::test_a'",
     ),
-    "no runs": (holding(1.0, 2.0, 0.5).replace("runs", "walks"), "is damaged in the entry of 'a.py::test_a'"),
+    "no runs": (holding(1.0, 2.0, 0.5).replace("runs", "walks"), "is damaged in the entry for 'a.py::test_a'"),
     "NaN": (
         json.dumps({"torch_compile": {"schema_version": 1, "environment": H200}, "benchmarks": [float("nan")]}),
         "contains NaN, which is not a valid measurement",
@@ -165,8 +165,8 @@ def test_another_schema_is_refused_and_untouched(tmp_path: Path) -> None:
     document["torch_compile"]["schema_version"] = 2
     path.write_text(json.dumps(document))
     before = path.read_bytes()
-    assert "has schema 2, but this version of the plugin reads 1" in load(tmp_path, H200).problem
-    with pytest.raises(BaselineError, match="has schema 2"):
+    assert "has schema version 2, but this plugin requires version 1" in load(tmp_path, H200).problem
+    with pytest.raises(BaselineError, match="has schema version 2"):
         put(tmp_path, entry("b.py::test_b"))
     assert path.read_bytes() == before
 

@@ -57,7 +57,7 @@ def test_urls_are_told_from_folders():
 
 def test_first_run_stores_and_second_loads(url, compiled):
     assert any("starts with an empty cache" in line for line in session(url))
-    assert session(url) == [f"{url}: 2 artifacts loaded"]
+    assert session(url) == [f"{url}: artifacts loaded: 2"]
     assert compiled["loaded"] == KEYS
 
 

@@ -121,7 +121,7 @@ CASES = {
     ),
     "dynamic_dims of one name": (
         lambda: check_compile(sine, X, dynamic_dims="x"),
-        "dynamic_dims is 'x', but it must be a dict of dimensions by argument: dynamic_dims={'x': 0}",
+        "dynamic_dims is 'x', but it must be a dict that maps arguments to dimensions: dynamic_dims={'x': 0}",
     ),
     "dynamic_dims of one number": (lambda: check_compile(sine, X, dynamic_dims=0), "dynamic_dims is 0, but it must be a dict"),
     "dynamic_dims of an artifact in a list": (
@@ -130,7 +130,7 @@ CASES = {
     ),
     "dynamic_dims of no number": (
         lambda: check_compile(sine, X, dynamic_dims={"x": "batch"}),
-        "dynamic_dims: 'batch' is not a dimension of 'x'; pass its number, from 0",
+        "dynamic_dims: 'batch' is not a dimension of 'x'; pass the dimension's index, from 0",
     ),
     "tolerances of one number": (
         lambda: check_compile(sine, X, tolerances=1e-3),

@@ -287,7 +287,7 @@ def test_prune_refuses_baselines_of_another_project(stored, tmp_path, monkeypatc
         ("cuda", None, "yes", "CUDA", "Some device"),
         ("cuda", "6.4", "note", "ROCm", "untested on ROCm"),
         ("xpu", None, "note", "XPU", "device time, kernels, CUDA graphs"),
-        (None, None, "no", "CUDA", "built without CUDA"),
+        (None, None, "no", "CUDA", "does not support CUDA"),
     ],
 )
 def test_doctor_names_the_accelerator_and_what_was_not_run(kind, hip, status, subject, words, monkeypatch):

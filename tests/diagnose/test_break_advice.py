@@ -87,7 +87,7 @@ class Scaled(nn.Module):
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        (prints, "remove `print('mean', y.shape)` at test_break_advice.py:"),
+        (prints, "remove `print('mean', y.shape)` (test_break_advice.py:"),
         (logs, "remove `log.warning('called')`"),
         (refuses_nan, "remove `if torch.isnan(x).any(): raise ValueError('not a number')`"),
         (chooses_a_value, "write `y = torch.where(x.sum() > 0, x * 2, x * 3)` in place of `if x.sum() > 0: "),

@@ -36,7 +36,7 @@ def test_another_order_of_draws_is_refused():
     tape = Tape()
     with Recording(tape):
         torch.rand(3)
-    with Replaying(tape), pytest.raises(RuntimeError, match="but not at the same point of the eager run"):
+    with Replaying(tape), pytest.raises(RuntimeError, match="but not at this point of the eager run"):
         torch.randperm(3)
 
 

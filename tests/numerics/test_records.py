@@ -463,5 +463,5 @@ class TestRandomStream:
         assert not compare(eager, same).findings
         found = compare(eager, other).findings
         assert found[0].kind == "numerics"
-        assert "compiled code consumed the random stream of cpu differently" in found[0].message
+        assert "compiled code advanced the random number generator of cpu differently" in found[0].message
         assert not compare(eager, other, Tolerances(rng=False)).findings

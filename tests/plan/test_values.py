@@ -79,4 +79,4 @@ def test_a_reference_that_draws_other_random_numbers_is_reported() -> None:
     planned.output = flatten(output + 1)
     judge = Judge(target, calls, False, None)
     assert {finding.kind for finding in judge.findings(Values([eager], [planned]), {})} == {"numerics"}
-    assert any("draws other random numbers" in line for line in judge.not_observable)
+    assert any("draws different random numbers" in line for line in judge.not_observable)

@@ -159,10 +159,10 @@ def test_slower_kernels_fail_the_test_itself(project: pytest.Pytester, monkeypat
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "*device time relative to eager's device time is 5.1% longer than in the baseline (95% interval * over 4 more *",
+            "*relative to eager's device time is 5.1% longer than in the baseline (95% confidence interval * over 4 more *",
             "*eager device time*",
             "*compiled device time*",
-            "*where: kernels (of +4.6% wall time*",
+            "*where: kernels (wall time +4.6%:*",
             "*If this is intended, run: pytest 'test_speed.py::test_double' --compile-perf=track --compile-update-baselines*",
         ]
     )
@@ -184,7 +184,7 @@ def test_slower_host_is_called_host(project: pytest.Pytester, monkeypatch: pytes
     monkeypatch.setenv("SLOWER", "0,0.2")
     result = run(project)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*where: host (of +22.1% wall time, kernels +0.0%, host +22.1%)*"])
+    result.stdout.fnmatch_lines(["*where: host (wall time +22.1%: kernels +0.0%, host +22.1%)*"])
 
 
 def test_what_a_fresh_process_does_not_confirm_passes(
@@ -292,7 +292,7 @@ def test_more_can_be_allowed_for_a_test(
     [
         ({"kernel": 1}, "allow_more: 'kernel' is not counted: did you mean 'kernels'\\?"),
         ({"xyz": 1}, "allow_more: 'xyz' is not counted: choose one of kernels, memory, graphs, "),
-        ({"kernels": -1}, "allow_more: kernels is -1; it must be a number, a fraction such as 0.05, or None"),
+        ({"kernels": -1}, "allow_more: kernels is -1; it must be a count such as 10, a fraction such as 0.05, or None"),
         ({"kernels": "5%"}, "allow_more: kernels is '5%'; it must be a number"),
         ({"kernels": float("nan")}, "allow_more: kernels is nan; it must be a number"),
     ],

@@ -448,6 +448,6 @@ def test_victim(compile_check):
         torch._dynamo.config.disable = before
         sys.modules.pop(library, None)
     result.assert_outcomes(passed=1, failed=1)
-    found = f"torch._dynamo.config.disable is True (torch's default: False), set when {library} was imported, *.py:3"
+    found = f"torch._dynamo.config.disable is True (torch's default: False), set when {library} was imported (*.py:3)"
     result.stdout.fnmatch_lines([f"*{found}*"])
     result.stdout.no_fnmatch_line("*left by*")

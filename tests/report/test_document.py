@@ -124,7 +124,7 @@ def test_write_leaves_the_old_file_when_it_fails(tmp_path):
         ("{", "is not valid JSON"),
         ("[]", "is not a pytest-torch-compile report"),
         ('{"schema_version": 1}', "is not a pytest-torch-compile report"),
-        ('{"schema_version": 99, "tests": [], "summary": {}}', "has schema 99"),
+        ('{"schema_version": 99, "tests": [], "summary": {}}', "has schema version 99"),
     ],
 )
 def test_a_file_that_is_no_report_is_refused_in_one_line(text, message, tmp_path):

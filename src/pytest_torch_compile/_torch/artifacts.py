@@ -101,7 +101,7 @@ def _dynamic_shapes(model: torch.nn.Module, args: Any, kwargs: Any, dims: Dims) 
 
 
 def _marks(dims: Mapping[int, Any]) -> dict[int, Any]:
-    # AUTO detects equal dimensions, and specialises dimensions for which the code allows only one size.
+    # AUTO detects equal dimensions, and specializes dimensions for which the code allows only one size.
     auto: Any = torch.export.Dim.AUTO
     return {
         dim: auto(min=bounds[0], max=bounds[1]) if bounds and callable(auto) else auto for dim, bounds in dims.items()

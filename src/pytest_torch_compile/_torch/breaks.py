@@ -91,10 +91,10 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
-    """Return the break in a ``dynamo_graph_break_reason`` payload, or None if the text contains no location.
+    """Return the break in a ``dynamo_graph_break_reason`` payload, or None if the payload contains no location.
 
     ``stack`` is the stack of user code from ``stack.whole_stack``, if known; it is more precise than the stack in the
-    text.
+    payload.
     """
     frames = list(stack) or [readable(frame) for frame in below_own(written_stack(payload))]
     if not frames:
@@ -136,7 +136,7 @@ def written_stack(payload: str) -> list[Location]:
 
 
 def breaking_line(frames: Sequence[Location], location: Location) -> Location:
-    """Return the innermost line outside torch and Python, which is the line whose author can remove the break."""
+    """Return the innermost line outside torch and Python. The author of this line can remove the break."""
     written = [frame for frame in frames if not (is_torch(frame.file) or is_of_python(frame.file))]
     return written[-1] if written else location
 
@@ -150,8 +150,8 @@ def callers(frames: Sequence[Location], location: Location) -> tuple[Location, .
 
 
 def parse_error(trace: str, reason: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
-    """Return the break of a frame that dynamo skipped because of an error: ``trace`` contains the location, and
-    ``reason`` the cause.
+    """Return the graph break of a frame that dynamo skipped because of an error. ``trace`` is the error message, which
+    contains the location. ``reason`` is the cause.
     """
     written = error_stack(trace)
     if not written:

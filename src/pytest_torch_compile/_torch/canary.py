@@ -2,7 +2,7 @@
 checks depend.
 
 Without this self-test, a renamed trace event would look like "no recompiles". If the backend is never called,
-compilation is turned off, which the check itself reports.
+compilation is turned off; the check itself reports this.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (names below),
 ``convert_frame.FRAME_COUNTER``, ``FRAME_COMPILE_COUNTER``, ``input_codes`` and ``output_codes`` (``seen``,

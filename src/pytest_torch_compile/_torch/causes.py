@@ -21,8 +21,8 @@ REFUSES_RECOMPILES = ("torch._dynamo.config.error_on_recompile", STANCE)
 
 
 def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: Sequence[str]) -> list[Finding]:
-    """Add to every finding, as its cause, the first of the settings in ``names`` that deviates from torch's default and
-    can have an effect. If there is no such setting, the findings are unchanged.
+    """Set the cause of every finding to the first setting in ``names`` that differs from torch's default and can have
+    an effect. If there is no such setting, the findings are unchanged.
     """
     setting = first_of(deviations, names)
     if setting is None:

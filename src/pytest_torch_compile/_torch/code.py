@@ -3,8 +3,9 @@
 Inductor decides some things by timing, such as the tiling of a kernel or the padding of a matrix product. So two
 compilations of one graph often produce different code, which runs at different speeds.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``PyCodeCache.modules``. A graph's module has the
-graph's ``call`` and the Triton kernels as globals; each kernel has ``launchers`` (only one after tuning).
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``PyCodeCache.modules``. In the module that
+Inductor generates for a graph, ``call`` and the Triton kernels are global variables. Each kernel has ``launchers``, of
+which autotuning leaves only one.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ def loaded() -> int:
 
 
 def identity(since: int) -> str:
-    """Return hashes of the code and of its tuning choices, in the form ``source/tuning``.
+    """Return hashes of the code and of its autotuning choices, in the form ``source/tuning``.
 
     The result is empty if Inductor generated no code. ``since`` is the result of ``loaded`` before compiling. Call this
-    function after the code has run, because kernels are tuned when they are first called.
+    function after the code has run, because kernels are autotuned when they are first called.
     """
     graphs = [module for module in _modules()[since:] if hasattr(module, "call")]
     if not graphs:
@@ -36,7 +37,7 @@ def identity(since: int) -> str:
     sources = [Path(graph.__file__).read_text(encoding="utf-8").splitlines() for graph in graphs]
     code = ["\n".join(line for line in lines if not line.lstrip().startswith("#")) for lines in sources]
     kernels = [(name, getattr(kernel, "launchers", None)) for graph in graphs for name, kernel in vars(graph).items()]
-    # After tuning, a kernel has only one launcher left.
+    # After autotuning, a kernel has only one launcher left.
     tuning = [
         f"{name}: {getattr(launchers[0], 'config', '')}"
         for name, launchers in kernels

@@ -1,7 +1,7 @@
 """Parse the collectives in a printed graph: op, ranks and size.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the ops ``_c10d_functional`` and ``_dtensor`` and
-the trace events ``aot_forward_graph``, ``aot_backward_graph`` and ``aot_inference_graph``;
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the op namespaces ``_c10d_functional`` and
+``_dtensor``; the trace events ``aot_forward_graph``, ``aot_backward_graph`` and ``aot_inference_graph``;
 ``torch.distributed.distributed_c10d._resolve_process_group``.
 """
 

@@ -1,16 +1,16 @@
 """Observe CUDA graphs while code runs: warm-ups, recordings, replays, and runs that silently use no CUDA graph.
 
-torch counts a skip during compilation, and when it first gives up on a function. It does not count sizes that are not
-in ``cudagraph_capture_sizes``, sizes beyond ``cudagraph_dynamic_shape_rerecord_limit`` (since 2.15), later calls of
-functions that it gave up on, or partitioned graphs in which no part can become a CUDA graph. So this module wraps the
+torch counts a skip during compilation, and when it stops using CUDA graphs for a function. It does not count sizes that
+are not in ``cudagraph_capture_sizes``, sizes beyond ``cudagraph_dynamic_shape_rerecord_limit`` (since 2.15), later
+calls to such a function, or partitioned graphs in which no part can become a CUDA graph. So this module wraps the
 functions that make these decisions.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15, all in ``torch._inductor``:
 ``cudagraph_trees.CUDAGraphTreeManager`` (``_run``, ``run_eager``, ``record_function``, ``execute_node``),
 ``cudagraph_trees.is_cudagraph_capture_sizes`` (since 2.8; called in each run, returns False if the run uses no CUDA
-graph) and ``output_code.cudagraph_partition_post_compile`` (since 2.8), with ``cudagraph_info`` and ``partition_maps``
-of its graph. Backends that capture CUDA graphs themselves, and Inductor with ``cudagraph_trees=False``, are not
-observed.
+graph) and ``output_code.cudagraph_partition_post_compile`` (since 2.8), and ``cudagraph_info`` and ``partition_maps``
+of the graph that it receives. Backends that capture CUDA graphs themselves, and Inductor with
+``cudagraph_trees=False``, are not observed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from typing import Any
 
 OUTSIDE_SIZES = "the size {size} is not in torch._inductor.config.triton.cudagraph_capture_sizes"
 PAST_LIMIT = "there are more sizes than torch._inductor.config.triton.cudagraph_dynamic_shape_rerecord_limit allows"
-GIVEN_UP = "torch gave up on the function, because the function changes an input in place or was re-recorded too often"
+GIVEN_UP = (
+    "torch stopped using CUDA graphs for the function, because the function mutates an input in place or was "
+    "re-recorded too often"
+)
 NO_PARTITION = "torch partitioned the graph, but no partition can become a CUDA graph"
 
 

@@ -60,8 +60,8 @@ class Sample:
     reached: bool | None = None
 
     def arguments(self, *, gradients: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return fresh copies of the arguments; with ``gradients``, the copies require gradients where the originals
-        do.
+        """Return fresh copies of the arguments. If ``gradients`` is true, the copies of tensors that require a gradient
+        require one as well.
         """
         leaves, spec = pytree.tree_flatten(_copied((self.args, self.kwargs)))
         if gradients:
@@ -77,7 +77,7 @@ class Sample:
 
 class CustomOps:
     """The ops that ran inside the ``with`` block of ``watching``. ``samples`` maps each op to its samples, and
-    ``left_out`` maps each op to the number of inputs that were not kept.
+    ``left_out`` maps each op to the number of distinct inputs that were not kept.
 
     ``subclasses`` contains the ops that received tensor subclasses (such as DTensor), which opcheck does not support.
     """
@@ -134,7 +134,9 @@ class CustomOps:
 
 
 def has_formula(op: Any, device: str) -> bool:
-    """Return whether a backward formula is registered for the op, or the op is composed of ops that have one."""
+    """Return whether a backward formula is registered for the op. This includes ops that are composed of ops with
+    backward formulas.
+    """
     keys = (f"Autograd{device.upper()}", "Autograd", "CompositeImplicitAutograd")
     return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in keys)
 
@@ -250,6 +252,6 @@ def _call_site() -> Location | None:
 
 def is_opaque(value: Any) -> bool:
     """Return whether a value is a custom op or a ``torch.library.Library``, which can be created again only by running
-    the user's statement.
+    the statement that created it.
     """
     return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))

@@ -1,8 +1,8 @@
 """The default dtype and device of new tensors.
 
 Private name used: ``torch._GLOBAL_DEVICE_CONTEXT``, checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. The public
-``torch.get_default_device`` creates a tensor to determine the index, which initializes CUDA, and returns "cpu" if no
-device is set.
+``torch.get_default_device`` creates a tensor to determine the device index, which initializes CUDA, and returns "cpu"
+if no device is set.
 """
 
 from __future__ import annotations

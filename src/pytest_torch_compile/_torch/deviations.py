@@ -37,7 +37,7 @@ _imported: set[str] = set()  # the modules loaded when settings were last record
 
 
 def deviations() -> list[Deviation]:
-    """Return the settings that differ from torch's defaults in this thread, including settings from the environment."""
+    """Return the settings that differ from torch's defaults in this thread, including environment variables."""
     differing: list[Deviation] = []
     for source in (_configured, _stance, _global_modes, _environment):
         try:
@@ -77,7 +77,7 @@ def _note(otherwise: str) -> None:
 
 
 def _set_at_import(setting: str, modules: Iterable[str]) -> str:
-    """Describe the top-level line in one of these modules that changes the setting; empty if there is none."""
+    """Return which top-level line in these modules changes the setting, or an empty string if there is none."""
     name = setting.rpartition(".")[2]
     known = "|".join(filter(None, (name, _EARLIER_NAMES.get(name))))
     sets = re.compile(rf"^[A-Za-z_][\w.]*\.(?:{known})(?:\s*=(?!=)|\()")
@@ -87,13 +87,13 @@ def _set_at_import(setting: str, modules: Iterable[str]) -> str:
             continue
         for number, line in enumerate(linecache.getlines(file), 1):
             if sets.match(line):
-                return f"set when {module} was imported, {file}:{number}"
+                return f"set when {module} was imported ({file}:{number})"
     return ""
 
 
 def changed_config() -> Iterator[tuple[str, str, Any, Any, str]]:
-    """Yield each config entry that differs from its default: module, name, value, default, and where the value was set
-    if known.
+    """Yield each config entry that differs from its default: module, name, value, default and, if known, where the
+    value was set.
     """
     from torch.utils._config_module import _UNSET_SENTINEL
 

@@ -52,7 +52,7 @@ def marked_dims(tensor: torch.Tensor) -> set[int]:
 
 
 def mark_statements(tensor: torch.Tensor, name: str) -> list[str]:
-    """Return statements that mark the same dimensions of another tensor, the variable ``name``."""
+    """Return statements that apply this tensor's marks to another tensor, which is in the variable ``name``."""
     return [
         f"torch._dynamo.mark_{kind}({name}, {dim})"
         for kind in ("dynamic", "static")
@@ -62,8 +62,8 @@ def mark_statements(tensor: torch.Tensor, name: str) -> list[str]:
 
 @contextmanager
 def without_guard_errors() -> Iterator[None]:
-    """Suppress the traceback that torch logs if code fixes a size that a trial, but not the user, has marked as
-    dynamic.
+    """Suppress the traceback that torch logs if code specializes a dimension that was marked as dynamic by a trial
+    rather than by the user.
     """
     logger = logging.getLogger("torch._guards")
     before, logger.disabled = logger.disabled, True

@@ -18,13 +18,13 @@ _DOUBT = re.compile(rf"^\s*Hint: [^\n]*{MAY_FAIL_IN_EAGER.pattern}.*(?:\n {{4}}.
 
 _CAPTURE = "or let dynamo capture such ops: torch._dynamo.config.capture_dynamic_output_shape_ops = True"
 _DYNAMIC_OUTPUTS = {
-    "nonzero": "torch.nonzero(c), torch.where(c) with one argument and x[mask] return a "
+    "nonzero": "torch.nonzero(c), one-argument torch.where(c) and x[mask] return a "
     "data-dependent number of rows; use torch.where(c, a, b) with three arguments, "
     "multiply by the mask, or use torch.nonzero_static(c, size=n)",
     "masked_select": "torch.masked_select and x[mask] return a data-dependent number of "
     "elements; use torch.where(mask, x, fill), or multiply by the mask",
     "_?unique": "torch.unique returns a data-dependent number of elements; call it "
-    "outside the compiled function, or sort and compare neighbours",
+    "outside the compiled function, or sort and compare neighbors",
     "repeat_interleave": "pass the length of the result: torch.repeat_interleave(x, repeats, output_size=n)",
     "bincount": "torch.bincount returns a data-dependent number of bins; use "
     "torch.zeros(n, dtype=x.dtype).scatter_add(0, x, torch.ones_like(x))",
@@ -39,7 +39,7 @@ def without_doubt(said: str) -> str:
 
 
 def dynamic_output_hint(reason: str) -> str:
-    """Return an alternative to the op with a data-dependent output shape that torch's message ``reason`` mentions."""
+    """Return advice on replacing an op that has a data-dependent output shape. ``reason`` is torch's message."""
     for op, hint in _DYNAMIC_OUTPUTS.items():
         if re.search(rf"aten\.{op}", reason):
             return f"{hint}; {_CAPTURE}"

@@ -26,7 +26,7 @@ _NO_C_COMPILER = "Failed to find C compiler"  # from Triton
 # C++ compiler messages that indicate a problem with the machine, each with advice.
 _OF_COMPILER = {
     r"Killed signal terminated|virtual memory exhausted|out of memory allocating": (
-        "The compiler ran out of memory: free some memory, or use fewer workers"
+        "The compiler ran out of memory: free some memory, or use fewer pytest-xdist workers"
     ),
     r"fatal error: '?Python\.h": "Install Python's headers (for example the package python3-dev or python3-devel)",
     r"fatal error: \S+(: No such file or directory| file not found)": "Install the missing file",

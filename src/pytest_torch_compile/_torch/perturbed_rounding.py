@@ -28,7 +28,7 @@ _TABLE = "_pytest_torch_compile_table"
 HALF_TYPE_SHARE = 12
 # A different order of summation changes an fp32 sum by about this many multiples of eps.
 WIDE_EPS = 1.0
-# TF32 keeps ten mantissa bits, so a number is off by at most half an ulp.
+# TF32 keeps ten mantissa bits, so rounding to TF32 changes a number by at most half an ulp of TF32.
 TF32_EPS = 2.0**-11
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 _STATISTICS = ("running_mean", "running_var")
@@ -164,8 +164,8 @@ def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 class _PerturbedSteps:
-    """A context manager that perturbs the learning rates of every optimizer during its step, by about the error of a
-    bias correction that is computed in float32.
+    """A context manager that perturbs every optimizer's learning rates during each of its steps. The perturbation is
+    about the error of a bias correction that is computed in float32.
     """
 
     def __init__(self, seed: int) -> None:

@@ -50,7 +50,7 @@ def process_settings() -> dict[str, Any]:
         wanted["precision"] = torch.get_float32_matmul_precision()
         wanted["matmul"] = _newer_matmul_precision()
     for name in _SWITCHES:
-        with suppress(AttributeError, RuntimeError):  # torch 2.6 does not have the setting at the end of this list
+        with suppress(AttributeError, RuntimeError):  # torch 2.6 does not have the last of these settings
             wanted["switches"][name] = operator.attrgetter(name)(torch.backends)
     return wanted
 

@@ -29,7 +29,9 @@ class Tape:
             RuntimeError: If the two legs do not draw random numbers with the same ops in the same order.
         """
         if self.position >= len(self.drawn) or self.drawn[self.position][0] != name:
-            raise RuntimeError(f"{name} draws random numbers in float64, but not at the same point of the eager run")
+            raise RuntimeError(
+                f"{name} draws random numbers in the float64 run, but not at this point of the eager run"
+            )
         self.position += 1
         return self.drawn[self.position - 1][1]
 

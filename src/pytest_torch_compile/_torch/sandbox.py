@@ -44,7 +44,7 @@ def sandbox() -> Iterator[Sandbox]:
     with kept_settings(), ExitStack() as stack:
         box = Sandbox()
         stack.callback(box.forget)
-        # Otherwise, Inductor would draw other random numbers than eager code, and dropout could not be compared.
+        # Otherwise, Inductor would draw different random numbers from eager code, and dropout could not be compared.
         inductor_config.fallback_random = True
         yield box
 
@@ -190,21 +190,21 @@ def _kept_config(config: Any) -> Iterator[None]:
 
 @contextmanager
 def kept_rng() -> Iterator[None]:
-    """Restore the random state of torch (all devices in use), Python and NumPy."""
+    """Restore the random state of torch (on all devices in use), Python and NumPy after the ``with`` block."""
     before, host = rng_state(), host_rng_state()
     try:
         yield
     finally:
         set_rng_state(before)
         set_host_rng_state(host)
-        # No accelerator was in use before the block. So seed it with the caller's seed, even if the block has
+        # If no accelerator was in use before the block, seed it with the caller's seed, even if the block has
         # initialized it.
         if len(before) == 1:
             seed_accelerator(torch.initial_seed())
 
 
 def generators() -> dict[str, torch.Generator]:
-    """Return the generators of the CPU and, if in use, of all accelerator devices, keyed by device name."""
+    """Return the random number generators of the CPU and of the accelerator devices in use, keyed by device name."""
     by_device = {"cpu": torch.default_generator}
     if (module := accelerator_in_use()) is not None:
         own = getattr(module, "default_generators", ())
@@ -218,7 +218,7 @@ def rng_state() -> dict[str, torch.Tensor]:
 
 
 def host_rng_state() -> tuple[Any, Any]:
-    """Return the state of Python's and, if loaded, NumPy's global generator."""
+    """Return the state of Python's and, if loaded, NumPy's global random number generator."""
     numpy = sys.modules.get("numpy")
     return random.getstate(), numpy.random.get_state() if numpy else None
 
@@ -247,8 +247,8 @@ def seed_accelerator(seed: int) -> None:
 
 
 def set_rng_state(states: dict[str, torch.Tensor]) -> None:
-    """Restore a state that ``rng_state`` returned. A device that was not in use at that time keeps its present
-    state.
+    """Restore a state that ``rng_state`` returned. A device that was not in use when the state was recorded
+    keeps its present state.
     """
     for device, generator in generators().items():
         if device in states:

@@ -48,8 +48,8 @@ def main_frames(text: str) -> list[Location]:
 
 
 def main_stack(path: Path) -> list[Location]:
-    """Return the stack of the main thread, outermost first, from faulthandler's file, or an empty list if there is
-    none.
+    """Return the stack of the main thread, outermost first, from faulthandler's file. The result is empty if the
+    file does not exist.
     """
     return main_frames(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else []
 

@@ -202,8 +202,8 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def user_error(error: BaseException) -> BaseException:
-    """Return the exception that eager code would have raised, extracted from dynamo's exception if that one wraps
-    it.
+    """Return the exception that eager code would have raised: the exception that dynamo's exception wraps, or ``error``
+    itself.
     """
     inner = getattr(error, "inner_exception", None) or error.__cause__
     return inner if is_compiler_error(error) and isinstance(inner, BaseException) else error

@@ -59,7 +59,7 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Return whether the data is in one strided memory block."""
+    """Return whether the data is in one storage, which the tensor accesses by strides."""
     with torch._C.DisableTorchFunctionSubclass():
         if is_lazy(tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
             return False
@@ -146,8 +146,8 @@ def holds(extent: Extent, saved: torch.Tensor) -> bool:
 
 
 def viewed(saved: torch.Tensor, extent: Extent, like: torch.Tensor) -> torch.Tensor:
-    """Return the saved bytes of a range as a tensor that has the properties and the device of ``like``, a tensor within
-    the range.
+    """Return the saved values of ``like``, which is a tensor within the range. The result has the same size, strides,
+    dtype and device as ``like``.
     """
     width = like.element_size()
     start = like.storage_offset() * width - extent.start
@@ -166,7 +166,7 @@ def viewed(saved: torch.Tensor, extent: Extent, like: torch.Tensor) -> torch.Ten
 class TensorState:
     """The state of a tensor object except its data.
 
-    ``data`` is another tensor object that has the tensor's memory, size, strides and dtype; None for a wrapper.
+    ``data`` is another tensor object with the same memory, size, strides and dtype as the tensor; None for a wrapper.
     """
 
     kind: type
@@ -268,7 +268,7 @@ def same_values(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:
-    """Set the version counter, by which autograd detects writes to saved tensors."""
+    """Set the version counter, by which autograd detects in-place writes to saved tensors."""
     try:
         torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
     except TypeError:

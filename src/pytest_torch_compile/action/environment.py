@@ -21,12 +21,12 @@ print(json.dumps([sys.executable, version("torch"), version("pytest-torch-compil
 
 
 class SetupFailed(RuntimeError):
-    """Raised if the environment cannot be created."""
+    """Raised when the environment cannot be created."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """A Python interpreter, and the installed versions of torch and the plugin; empty if they are not installed."""
+    """A Python interpreter, and its versions of torch and the plugin. A version is empty if the package is missing."""
 
     python: str
     torch: str
@@ -35,8 +35,8 @@ class Environment:
 
 @dataclass(frozen=True)
 class Setup:
-    """Finds or creates the environment for these inputs. ``action`` is the action's folder, and ``folder`` the tests'
-    folder.
+    """Finds or creates the environment for these inputs. ``action`` is the action's folder, and ``folder`` is the
+    folder in which pytest runs.
     """
 
     inputs: Inputs
@@ -62,7 +62,7 @@ class Setup:
         return self._installed(active.python)
 
     def make(self, target: Path) -> Environment:
-        """Create an environment with torch for this machine's device, the plugin, and the project with its extras."""
+        """Create an environment. Install torch (a build for this machine's device), the plugin, and the project."""
         inputs, python = self.inputs, str(target / "bin" / "python")
         install = ["uv", "pip", "install", "--python", python]
         self._run("uv", "venv", *(["--python", inputs.python] if inputs.python else []), str(target))
@@ -74,8 +74,8 @@ class Setup:
         return self._installed(python)
 
     def _look(self, python: str) -> Environment | None:
-        """Return an interpreter and its versions; None if it cannot run. It is started in the action's folder, where it
-        cannot import the tests' modules.
+        """Return an interpreter and its versions, or None if the interpreter cannot run. It is started in the action's
+        folder, where it cannot import the tests' modules.
         """
         command = [python, "-c", _LOOK]
         try:

@@ -36,7 +36,7 @@ def add_summary(text: str) -> None:
 
 
 def annotate(level: str, message: str) -> None:
-    """Add an annotation, which belongs to no file, to the workflow run."""
+    """Add an annotation to the workflow run; the annotation does not refer to a file."""
     say(Annotation(level, "", 0, "torch.compile", message).command())
 
 
@@ -49,7 +49,7 @@ def say(text: str) -> None:
 @contextmanager
 def commands_off() -> Iterator[None]:
     """Inside the ``with`` block, make the runner ignore workflow commands in the output. The token that ends this
-    cannot be guessed.
+    mode cannot be guessed.
     """
     token = secrets.token_hex(16)
     say(f"::stop-commands::{token}")

@@ -42,7 +42,7 @@ def guard(inputs: Inputs) -> int:
 
 
 def install(inputs: Inputs) -> int:
-    """Find or create the environment, and output the cache key of its compiled code."""
+    """Find or create the environment, and output the cache key for compiled code."""
     setup = _setup(inputs)
     active = setup.existing()
     chosen = setup.make(_work("environment")) if active is None else setup.complete(active)
@@ -100,7 +100,7 @@ def pytest_arguments(inputs: Inputs) -> list[str]:
 
 
 def compare(inputs: Inputs) -> int:
-    """If requested, compare the speed of the checkout with that of another revision."""
+    """If requested, compare the speed of the checkout and another revision."""
     if not inputs.compare_with:
         return 0
     folder = _folder(inputs)

@@ -1,4 +1,4 @@
-"""The schemas of baseline entries, so that a damaged entry is rejected when the file is read.
+"""The schemas of baseline entries. A damaged entry is rejected when the file is read.
 
 Other keys are allowed, because pytest-benchmark and newer versions of this plugin add keys.
 """

@@ -101,9 +101,7 @@ def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
 
 
 def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
-    """Return the most similar environment with baselines of this kind: preferably with the same device, and with
-    similar versions.
-    """
+    """Return the most similar environment with baselines of this kind. The device matters most, then the versions."""
 
     def nearness(name: str) -> tuple[bool, float, str]:
         same_device = name.split("_")[0] == environment.split("_")[0]
@@ -119,8 +117,8 @@ def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed"
     a change. A file that cannot be read is renamed and reported, not overwritten.
 
     Raises:
-        BaselineError: If the file has a different schema, belongs to another environment or cannot be written, or if
-            the new entries contain a NaN or an infinite value.
+        BaselineError: If the file has another schema version, belongs to another environment or cannot be written, or
+            if the new entries contain a NaN or an infinite value.
     """
     # Imported here, because most sessions do not store anything and do not need a lock.
     from filelock import Timeout
@@ -172,7 +170,7 @@ def _update(path: Path, environment: str, merge: Merge, kind: Kind) -> Update:
 
 
 class Corrupt(BaselineError):
-    """Raised if the file is not a baseline; the file is renamed when a new baseline is written."""
+    """Raised when a file is not a baseline; the file is renamed when a new baseline is written."""
 
 
 def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], dict[str, Any]]:
@@ -185,9 +183,9 @@ def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], d
         )
     if header.get("schema_version") != SCHEMA_VERSION:
         raise BaselineError(
-            f"{path} has schema {schema.shown(header.get('schema_version'))}, but this version of the plugin reads "
-            f"{SCHEMA_VERSION}; install the version that wrote the file, or delete the file and record the baseline "
-            "again"
+            f"{path} has schema version {schema.shown(header.get('schema_version'))}, but this plugin requires version "
+            f"{SCHEMA_VERSION}; install the plugin version that wrote the file, or delete the file and record the "
+            "baseline again"
         )
     if header.get("environment") != environment:
         raise BaselineError(f"{path} was recorded on {schema.shown(header.get('environment'))}, not on {environment}")
@@ -196,7 +194,7 @@ def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], d
     for entry in listed:
         if wrong := schema.problem(entry, stored.SCHEMAS[kind]):
             raise Corrupt(
-                f"{path} is damaged in the entry of {schema.shown(entry['fullname'], 200)}: {wrong}; {RESTORE}"
+                f"{path} is damaged in the entry for {schema.shown(entry['fullname'], 200)}: {wrong}; {RESTORE}"
             )
     return {entry["fullname"]: entry for entry in listed}, document
 

@@ -18,7 +18,7 @@ KINDS: tuple[Kind, ...] = ("speed", "structure")
 
 @dataclass(frozen=True)
 class Collection:
-    """The tests that pytest collects, with ids relative to ``root``, and the baselines folder.
+    """The tests that pytest collects, and the baselines folder. Test ids are relative to ``root``.
 
     ``partly`` contains the files in which only some tests were selected.
     """
@@ -66,7 +66,7 @@ def collected(arguments: Sequence[str]) -> Collection:
 
 def prune(directory: Path, collection: Collection, *, write: bool) -> list[str]:
     """Find entries whose test certainly no longer exists, and remove these entries if ``write`` is true. Returns one
-    line for each of them.
+    line for each entry.
 
     Raises:
         BaselineError: If the baselines are outside pytest's root directory.
@@ -93,7 +93,7 @@ def _removed(gone: Mapping[str, None], stored: Mapping[str, Entry]) -> Mapping[s
 
 
 def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[str] = ()) -> list[str]:
-    """Return the entries whose test function was not collected although the function's file was.
+    """Return the entries whose test function was not collected, although its file was collected.
 
     Files that were not collected are ignored, and so are the files in ``selected``, in which only some tests were
     selected. Parameters are ignored as well, because another machine may collect different parameters, such as devices.
@@ -130,7 +130,7 @@ def _function_of(test: str) -> str:
 
 
 def _is_written(root: Path, test: str) -> bool:
-    """Return whether the file still contains the test, for example under a condition that is false here."""
+    """Return whether the file still defines the test, for example under a condition that is false on this machine."""
     file, _, names = _function_of(test).partition("::")
     try:
         text = (root / file).read_text(encoding="utf-8", errors="replace")

@@ -10,7 +10,7 @@ from ..findings import Finding, FindingKind
 
 Entry = dict[str, Any]
 Checked = dict[str, Any]
-# For each count of a check: its title, and the kind of the finding if it exceeds the stored count.
+# For each count of a check: its title, and the kind of finding to report if the count exceeds the stored count.
 _COUNTED: dict[str, tuple[str, FindingKind]] = {
     "recompiles": ("recompiles", "recompile"),
     "cudagraph_skips": ("CUDA graph skips", "cudagraph-skip"),
@@ -35,7 +35,7 @@ def checked(report: Mapping[str, Any]) -> Checked:
 
 
 def entry(test: str, checks: Sequence[Checked], counts: Mapping[str, Any] | None = None) -> Entry:
-    """Create a test's baseline entry. ``counts`` contains the counts from the test's timing and the Python version."""
+    """Create a test's baseline entry. ``counts`` contains the Python version and the counts from the test's timing."""
     return {"fullname": test, "checks": list(checks), **({"counts": dict(counts)} if counts else {})}
 
 

@@ -19,8 +19,8 @@ def is_url(choice: str) -> bool:
 
 
 class ArtifactSession:
-    """The artifacts of one process. ``leads`` is true for the leading process, which outlives the workers and uploads
-    the artifacts of all processes.
+    """The artifacts of one process. ``leads`` is true for the leading process, which outlives the pytest-xdist workers
+    and uploads the artifacts of all processes.
 
     Problems with the storage never fail a test: they are reported at the end of the run, and compilation starts with an
     empty cache.
@@ -58,7 +58,7 @@ class ArtifactSession:
         except Exception as error:
             return self._say_problem(environment, error)
         if self._loaded:
-            return self._staging.say(f"{url}: {len(self._loaded)} artifacts loaded")
+            return self._staging.say(f"{url}: artifacts loaded: {len(self._loaded)}")
         if parts:
             return self._staging.say(f"{self._store.path(environment)}: ignored, because torch could not read it")
         others = self._store.others(environment)

@@ -55,12 +55,12 @@ def empty_cache() -> Iterator[None]:
 
 
 class CacheFolder:
-    """The cache folder of a session. With ``fresh``, each test gets a new folder; with ``session``, the session gets a
-    new folder; a path is a persistent folder. With a URL, artifacts are loaded from the URL and uploaded to it.
+    """The cache folder of a session. ``choice`` is the value of ``--compile-cache``.
 
-    A relative path is relative to ``root``. All pytest-xdist workers share a persistent folder, because the next run
-    may distribute the tests differently; this is safe, because Inductor writes files atomically. With a URL, the run
-    uses a temporary folder, into which the artifacts are loaded.
+    ``fresh`` creates a new folder for each test, and ``session`` creates one for the session. A path selects a
+    persistent folder; a relative path is relative to ``root``. All pytest-xdist workers share a persistent folder,
+    because the next run may distribute the tests differently; this is safe, because Inductor writes files atomically.
+    With a URL, artifacts are loaded from the URL into a temporary folder, and new artifacts are uploaded at the end.
 
     Raises:
         ArtifactsRefused: If the URL cannot be used on this machine.

@@ -48,7 +48,7 @@ _MANIFEST: schema.Schema = {
 
 
 class ArtifactsRefused(ValueError):
-    """Raised if artifacts must not be used in this environment; the message is one line."""
+    """Raised when artifacts must not be used in this environment; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
     """Return the parts of a file that was created in this environment.
 
     Raises:
-        ArtifactsRefused: If the file has another type or schema, is damaged, or was created in another environment.
+        ArtifactsRefused: If the file has another type or schema version, is damaged, or was created in another
+        environment.
     """
     header, body = _split(blob)
     stored = header["environment"]
@@ -108,7 +109,7 @@ def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
     version = header.get("schema") if isinstance(header, dict) else None
     if isinstance(version, int) and version != SCHEMA_VERSION:
         raise ArtifactsRefused(
-            f"it has schema {schema.shown(version)}, but this version of the plugin reads {SCHEMA_VERSION}"
+            f"it has schema version {schema.shown(version)}, but this plugin requires version {SCHEMA_VERSION}"
         )
     if wrong := schema.problem(header, _MANIFEST):
         raise ArtifactsRefused(f"it has invalid metadata: {wrong}")

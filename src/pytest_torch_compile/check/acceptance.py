@@ -1,8 +1,8 @@
 """Accepted breaks and recompiles: the file that lists them, and its use in checks.
 
-``compile-accepted.json`` is in the root folder. For each test it lists the fingerprints of accepted breaks and the
-number of accepted recompiles, with the torch versions on which they occur, so that a run on one version keeps the
-entries for the others. Imports neither torch nor pytest.
+``compile-accepted.json`` is in the root folder. For each test, it lists the fingerprints of accepted breaks and the
+number of accepted recompiles. It also lists the torch versions on which they occur, so a run on one version keeps the
+entries for other versions. Imports neither torch nor pytest.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def update(path: Path, changed: Mapping[str, Entry | None]) -> Path | None:
     """Update a file's entries; None removes an entry. A damaged file is renamed, and its new path is returned.
 
     Raises:
-        BaselineError: If the file was written by a version of this package that uses another schema.
+        BaselineError: If the file was written by a version of this package that uses another schema version.
     """
     kept = None
     try:
@@ -138,7 +138,7 @@ def _read(path: Path) -> dict[str, Entry]:
     version, tests = document.get("schema_version", SCHEMA_VERSION), document.get("tests", {})
     if version != SCHEMA_VERSION:
         raise baselines.BaselineError(
-            f"{path} has schema {schema.shown(version)}, but this version of the plugin reads schema {SCHEMA_VERSION}"
+            f"{path} has schema version {schema.shown(version)}, but this plugin reads schema version {SCHEMA_VERSION}"
         )
     if wrong := schema.problem(tests, _TESTS):
         raise baselines.Corrupt(f"{path} is damaged: {wrong}; {baselines.RESTORE}")

@@ -43,7 +43,7 @@ class Run:
 
 @dataclass
 class Eager:
-    """The eager leg after all calls, with its record of each call."""
+    """The eager leg after all calls, and its record of each call."""
 
     leg: Leg
     records: list[CallRecord] = field(default_factory=list)

@@ -211,8 +211,8 @@ KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 def _examined_in_time(
     work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, ops: CheckedOps | None
 ) -> CompileReport:
-    """Return the report on both legs or, after a timeout, a report with the line that hung. The results for custom ops
-    are stored in ``ops``.
+    """Return the report on both legs or, after a timeout, a report that shows the line that hung. The results for
+    custom ops are stored in ``ops``.
     """
     report = None
     with time_limit(settings.current.timeout) as limit, machine_faults_named(), checking(target_name(work.target)):

@@ -1,4 +1,4 @@
-"""``custom_ops=True``: run ``torch.library.opcheck`` on each ``torch.library`` op that eager calls."""
+"""``custom_ops=True``: run ``torch.library.opcheck`` on each ``torch.library`` op that the eager run calls."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def check_ops(work: Work, checked: CheckedOps) -> None:
 
 
 def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
-    """Add one finding for each opcheck test that fails, with the first set of inputs for which it fails."""
+    """Add one finding for each opcheck test that fails. It shows the first set of inputs for which the test fails."""
     failing: dict[str, list[tuple[Sample, str]]] = {}
     for sample in samples:
         for clause, why in _failures(sample, train, checked).items():
@@ -115,7 +115,7 @@ def _failures(sample: Sample, train: bool, checked: CheckedOps) -> dict[str, str
         del failures[TRACED]
         checked.remarks.append(f"custom_ops: {sample.op} is not deterministic, so {TRACED} cannot test it")
     if TRACED in failures and len(failures) > 1:
-        del failures[TRACED]  # it fails whenever another test fails
+        del failures[TRACED]  # this test fails whenever another opcheck test fails
     return failures
 
 

@@ -95,7 +95,7 @@ def _is_users(location: Location | None) -> bool:
 
 
 def shapes_text(call: Call, names: Sequence[str] = ()) -> str:
-    """Return the arguments of a call: ``x f32[2, 16], n=3``."""
+    """Describe the arguments of a call: ``x f32[2, 16], n=3``."""
     named = [(names[i] if i < len(names) else "", value) for i, value in enumerate(call.args)]
     parts = [_value_text(name, value) for name, value in [*named, *call.kwargs.items()]]
     return ", ".join(part for part in parts if part)

@@ -46,7 +46,7 @@ class Figure:
 @dataclass
 class Figures:
     """The counts taken while code runs. ``generated`` contains the number of kernels that Inductor generated for each
-    call, and ``measured`` contains the quantities measured on a GPU, by limit.
+    call, and ``measured`` contains the quantities measured on a GPU, keyed by limit.
     """
 
     generated: list[int] = field(default_factory=list)

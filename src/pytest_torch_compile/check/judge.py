@@ -88,7 +88,7 @@ def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]
 
 def graph_break_finding(found: GraphBreak, total: str, *, others: bool = False) -> Finding:
     """Return the finding for one graph break, with its source line, torch's message and the fix. ``total`` is the start
-    of its message: the number of the break, the total and the limit.
+    of the finding's message: the number of the break, the number of all breaks, and the limit.
 
     ``others`` is true if there are other breaks, which may have caused this break.
     """

@@ -13,7 +13,7 @@ from . import acceptance
 
 def unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:
     """Yield a line for each accepted graph break that did not occur: the break was removed from the code, or the
-    fingerprint is misspelt.
+    fingerprint is misspelled.
 
     Breaks from ``compile-accepted.json`` are not included: they apply to a whole test, so a single check may not need
     them. Unneeded entries of this file are listed at the end of the session.

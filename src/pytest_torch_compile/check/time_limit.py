@@ -18,9 +18,9 @@ from ..observation import Location
 # Seconds between interruptions. One may not be enough: the checked code may catch the exception, and most C code must
 # return to Python before the exception is raised.
 AGAIN_SECONDS = 10.0
-# An exception inside one of these functions would leave a context half entered or half exited, for example one of
-# torch's modes, and so change the behavior of all later code. So an interruption there is postponed, but not forever,
-# because the function itself may hang.
+# An exception inside one of these functions would leave a context manager, such as one of torch's modes, half entered
+# or half exited, which would change the behavior of all later code. So an interruption there is postponed, but not
+# forever, because the function itself may hang.
 _CHANGING = frozenset({"__enter__", "__exit__"})
 _INNERMOST = 20
 SOON_SECONDS = 0.05
@@ -31,7 +31,7 @@ _limited = threading.local()
 
 
 class TimeIsUp(BaseException):
-    """Raised if a check takes too long. Not derived from ``Exception``, so that ``except Exception`` in the checked
+    """Raised when a check takes too long. Not derived from ``Exception``, so that ``except Exception`` in the checked
     code does not catch it.
     """
 
@@ -79,8 +79,8 @@ class TimeLimit:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(TimeIsUp))
 
     def raise_in_main(self, number: int, frame: FrameType | None) -> None:
-        """Handle the signal: raise ``TimeIsUp`` in the main thread, unless the thread is entering or leaving a context.
-        In this case, the watching thread interrupts it again soon.
+        """Handle the signal: raise ``TimeIsUp`` in the main thread, unless the thread is entering or exiting a context
+        manager. In this case, the watching thread soon interrupts it again.
         """
         if self._done.is_set():
             return
@@ -97,7 +97,7 @@ class TimeLimit:
 
 
 def _is_changing_context(frame: FrameType | None) -> bool:
-    """Return whether one of the innermost functions enters or leaves a context."""
+    """Return whether one of the innermost functions enters or exits a context manager."""
     for _ in range(_INNERMOST):
         if frame is None:
             return False

@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 
     compare = commands.add_parser(
         "compare",
-        help="compare two reports, or (with --against REF) the speed of this checkout with that of another revision",
+        help="compare two reports or, with --against REF, the speed of this checkout and another revision",
         usage="%(prog)s [-h] [--format {terminal,markdown}] old new\n       %(prog)s --against REF [--rounds N] "
         "[pytest arguments]",
         description="Compare two reports.",
@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     form = "output format (default: terminal)"
     compare.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help=form)
     speed = compare.add_argument_group(
-        "compare the speed of this checkout with that of another revision",
+        "compare the speed of this checkout and another revision",
         "The speed tests of both revisions are compiled and run alternately, on every GPU of the machine. No baseline "
         "is needed. All other arguments are passed to pytest.",
     )
@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     actions = stored.add_subparsers(required=True, metavar="ACTION")
     shown = actions.add_parser("list", help="list each baseline file with its number of entries")
     shown.set_defaults(run=_list)
-    prune = actions.add_parser("prune", help="list entries that no test uses, and remove them with --write")
+    prune = actions.add_parser("prune", help="list entries that no test uses; with --write, remove them")
     prune.set_defaults(run=_prune)
     shown.add_argument("--baselines", type=Path, default=Path("baselines"), help="folder (default: baselines)")
     prune.add_argument("--baselines", type=Path, help="folder (default: the folder that pytest uses)")
@@ -153,7 +153,7 @@ def rendered(report: document.Document, form: str) -> str:
         DocumentError: If the HTML page needs Jinja2, which is not installed.
     """
     if form == "html" and not html.available():
-        raise document.DocumentError("the page needs Jinja2: pip install 'pytest-torch-compile[report]'")
+        raise document.DocumentError("the HTML page needs Jinja2: pip install 'pytest-torch-compile[report]'")
     if form == "github":
         return "".join(annotation.command() + "\n" for annotation in github.ranked(report))
     makers = {"terminal": changes.overview, "markdown": markdown.summary, "html": html.page, "json": document.dumps}

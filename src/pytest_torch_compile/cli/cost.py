@@ -46,7 +46,7 @@ def _paid_back(seconds: float, wall: Paired, rounds: int) -> list[str]:
     if rounds < ENOUGH_ROUNDS:
         return [f"{times}, but {rounds} rounds are too few to estimate the error"]
     low, high = (math.exp(-wall.log_ratio + sign * wall.half_width) for sign in (-1, 1))
-    lines = [f"{times} (95% interval {low:.2f} to {high:.2f})"]
+    lines = [f"{times} (95% confidence interval {low:.2f} to {high:.2f})"]
     if low > 1:
         calls = math.ceil(seconds / (wall.eager * (1 - math.exp(wall.log_ratio))))
         return [*lines, f"compilation pays off after about {calls:,} calls"]

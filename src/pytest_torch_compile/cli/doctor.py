@@ -96,7 +96,7 @@ def _accelerator() -> Line:
     module = accelerator()
     if module is None:
         why = (
-            "this torch version is built without CUDA"
+            "this build of torch does not support CUDA"
             if torch.version.cuda is None
             else "torch found no device or no driver"
         )

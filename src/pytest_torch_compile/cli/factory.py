@@ -21,12 +21,12 @@ Shapes = Sequence[Sequence[Sequence[int]]]  # for each call, the shape of each a
 
 
 class FactoryError(Exception):
-    """Raised if the model or its inputs cannot be created; the message is one line."""
+    """Raised when the model or its inputs cannot be created; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """The model and its calls. ``expression`` is the calls' source, for a test that imports ``factory``."""
+    """The model and its calls. ``expression`` is the source of the calls in a test that imports ``factory``."""
 
     factory: str
     model: Any
@@ -42,8 +42,8 @@ def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | 
     """Create the model with ``package.module:factory``, and its calls.
 
     Args:
-        factory: Returns ``model``, ``(model, inputs)`` or ``{"model": model, "inputs": inputs}``, or is itself a
-            module.
+        factory: Returns ``model``, ``(model, inputs)`` or ``{"model": model, "inputs": inputs}``, or is itself an
+            ``nn.Module``.
         make_inputs: Returns the inputs of one call, or a list with the inputs of several calls. These inputs replace
             those of the factory.
         shapes: The shapes of random inputs, which replace all other inputs.

@@ -34,7 +34,7 @@ from .rewrites import (
 from .subject import MORE_TIME, OutOfTime, Subject
 
 MOST = 8  # maximum number of diagnosed breaks
-NAMED_LOSS = "ForCausalLM"  # the loss that transformers uses for a model that does not choose a loss
+NAMED_LOSS = "ForCausalLM"  # the loss function that transformers uses for a model that does not choose one
 
 
 @dataclass(frozen=True)
@@ -175,9 +175,9 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
         yield Change(f"remove torch.compiler.disable from {names}", enables=tuple(functions))
     for one in rewrites(place, (left_out, as_tensor, with_where, with_cond)):
         if one.new:
-            yield Change(f"write `{_short(one.new)}` in place of `{_short(one.old)}` at {at}", one)
+            yield Change(f"write `{_short(one.new)}` in place of `{_short(one.old)}` ({at})", one)
         else:
-            yield Change(f"remove `{_short(one.old)}` at {at}", one)
+            yield Change(f"remove `{_short(one.old)}` ({at})", one)
     for one in rewrites(place, (computed_outside,)):
         yield Change(f"move `{one.moved}` ({at}) out of the compiled function", one)
     for caller in (place, *broken.callers[::-1]):
@@ -190,7 +190,7 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
     for caller in broken.callers[::-1]:
         for one in rewrites(caller, (with_disabled,)):
             where = f"{Path(caller.file).name}:{caller.line}"
-            what = f"use `{_short(one.new)}` at {where}; the graph still breaks, but this call then runs in eager"
+            what = f"use `{_short(one.new)}` ({where}); the graph still breaks, but this call then runs eagerly"
             yield Change(what, one, disables=True)
 
 

@@ -32,8 +32,8 @@ TABLES: dict[str, Table] = {"aot_eager_decomp_partition": "decomposition", "indu
 
 
 def part_of_inductor(subject: Subject) -> Iterator[str]:
-    """Yield lines with the op whose decomposition or generated code is wrong, and with each option that makes the check
-    pass.
+    """Yield lines that report the op whose decomposition or generated code is wrong, and each option that makes the
+    check pass.
     """
     stage, kinds = subject.report.fault.stage, subject.kinds & KINDS
     if stage not in TABLES or not kinds:
@@ -49,7 +49,7 @@ def _switches(subject: Subject) -> Iterator[str]:
         if name in own or (value is None and not is_set(name)):
             continue
         changes: dict[str, Any] = {"mode": None, "options": {**own, name: value}}
-        if subject.smallest:  # tried first: it is cheaper, and the target is correct only if it is
+        if subject.smallest:  # tried first: it is cheaper, and the whole target can be correct only if this part is
             alone = subject.again(**{**subject.smallest, **changes})
             if alone is not None and alone.findings:
                 continue

@@ -26,7 +26,7 @@ Dims = dict[Name, tuple[int, ...]]
 
 
 def recompile_advice(subject: Subject) -> Iterator[str]:
-    """Yield one line for each change with which the check has no findings, with the number of recompiles."""
+    """Yield a line for each change with which the check has no findings. The line shows the number of recompiles."""
     if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
         return
     for what, changes in _candidates(subject):
@@ -97,7 +97,7 @@ def _of_sizes(
     subject: Subject, values: dict[Name, list[Any]], names: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     calls = subject.work.calls
-    # Sizes 0 and 1 are specialised: they cannot be marked as dynamic, but size 1 can be padded.
+    # Sizes 0 and 1 are specialized: they cannot be marked as dynamic, but size 1 can be padded.
     padded_dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen, least=1))}
     dims: Dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen, least=2))}
     if not padded_dims:

@@ -29,8 +29,8 @@ Way = Callable[[ast.stmt, Around], "ast.stmt | None"]
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewrite of the statement at ``line`` in ``file`` from ``old`` to ``new``, created by the function ``way``.
-    ``new`` is empty if the statement is removed.
+    """A rewrite of the statement at ``line`` in ``file``: ``new`` replaces ``old``, or is empty if the statement is
+    removed. ``way`` is the function that creates the rewrite.
 
     ``moved`` is code that runs outside the function instead of inside it.
     """
@@ -330,7 +330,7 @@ class _ToTensor(ast.NodeTransformer):
 
 
 def with_disabled(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Wrap the function that a statement's outermost call calls in ``torch.compiler.disable``."""
+    """Apply ``torch.compiler.disable`` to the function that is called by a statement's outermost call."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             node.func = ast.Call(_attribute("compiler", "disable"), [node.func], [])

@@ -23,7 +23,7 @@ Inputs = dict[str, list[Call]]
 
 @dataclass(frozen=True)
 class Part:
-    """A submodule of a target, with its path and its arguments in each call."""
+    """A submodule of a target: its path, and its arguments in each call."""
 
     name: str
     module: torch.nn.Module

@@ -28,8 +28,8 @@ class Baseline:
         self.stored = baselines.load(folder, self._environment, "existing")
 
     def known(self, row: Row) -> str:
-        """Return why a target's failure is expected: the baseline contains it. Return an empty string if the failure is
-        new, or worse than in the baseline.
+        """Return the reason why a target's failure is expected, if the baseline contains the failure. Return an empty
+        string if the failure is new, or worse than in the baseline.
         """
         entry = self.stored.entries.get(row.test)
         if entry is None or row.verdict in (WORKS, UNCHECKED):

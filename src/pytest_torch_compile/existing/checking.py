@@ -210,7 +210,7 @@ def _lines(owns: Callable[[str], bool]) -> Iterator[set[Line]]:
 
 
 class _Counting(TorchFunctionMode):
-    """A mode that counts the operations that return a tensor that is not one of their arguments."""
+    """A mode that counts operations, except those that only return their own arguments or no tensor."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -43,8 +43,8 @@ TOO_MANY_SHAPES = "there are more shapes than --compile-existing-shapes allows"
 class Family:
     """The calls to one target that differ from each other only in sizes.
 
-    ``confirmed`` is true once a call whose sizes an existing graph covers has been checked. One such call is checked,
-    because Python code may depend on sizes.
+    ``confirmed`` is true once the plugin has checked a call for whose sizes a graph already exists. One such call is
+    checked, because Python code may depend on sizes.
     """
 
     dynamic: AutomaticDynamic = field(default_factory=AutomaticDynamic)
@@ -74,7 +74,7 @@ class Noticed:
 
 @dataclass
 class Ledger:
-    """All targets in a run, with the calls to each target and its checks."""
+    """All targets in a run, the calls to each target, and the checks of each target."""
 
     time: RunTime
     most_shapes: int
@@ -123,7 +123,7 @@ class Ledger:
         return family
 
     def why_not(self, name: str, lines: set[Line], trains: bool) -> str:
-        """Return the reason not to check a call now, or an empty string to check it."""
+        """Return the reason not to check a call now, or an empty string if it should be checked."""
         target = self.targets[name]
         is_new = not lines <= target.lines or (trains and not target.trained)
         due = not target.checks or self.time.spent < self._allowed(target.checks)

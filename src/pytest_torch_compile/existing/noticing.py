@@ -25,7 +25,7 @@ _TOOL = "pytest-torch-compile"
 
 
 class Taken(RuntimeError):
-    """Raised if calls cannot be observed because another tool, such as a profiler, already observes calls."""
+    """Raised when calls cannot be observed because another tool, such as a profiler, already observes calls."""
 
 
 class Noticing:

@@ -23,7 +23,7 @@ _REFUSED = {
 }
 _MUTATING = frozenset({"apply", "_apply", "load_state_dict", "state_dict", "register_parameter", "__setattr__"})
 _BACKWARD = frozenset({"backward", "grad", "gradcheck", "gradgradcheck"})
-# The modules whose code calls a test function.
+# The modules that call test functions.
 _RUNNERS = ("_pytest.python", "_pytest.unittest", "unittest.case", f"{OWN}.existing.session")
 
 

@@ -23,7 +23,7 @@ _STRING = re.compile(r"[\w .+:/-]{0,40}")
 
 
 class NotWritten(Exception):
-    """Raised if a value cannot be written without its contents; the message is the reason."""
+    """Raised when a value cannot be written without its contents; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _tensor(tensor: torch.Tensor) -> str:
 
 def _bounds(low: float, high: float, floating: bool) -> list[str]:
     """Return arguments for a range that contains the values. The range is exact for integers; for floating-point
-    numbers, the bounds are widened to a power of ten, or to the 255 of images.
+    numbers, the bounds are widened to a power of ten, or to 255, the maximum in images.
     """
     if floating:
         if low >= 0 and high <= 1:

@@ -58,7 +58,7 @@ class ExistingSession:
 
             root = self._config.rootpath
             self._noticer = Noticer(self._package, self._patterns, self._backend, root, self._say, self._time)
-        self._begun += 1  # a worker collects all tests but runs only some of them
+        self._begun += 1  # a pytest-xdist worker collects all tests but runs only some of them
         with self._noticer.listening(
             item.nodeid, min(1.0, self._begun * self._workers / max(1, item.session.testscollected))
         ):
@@ -145,7 +145,7 @@ class ExistingSession:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """Receive the results of a worker."""
+        """Receive the results of a pytest-xdist worker."""
         sent = getattr(node, "workeroutput", {}).get(_SENT)
         if sent is not None:
             self._take(*pickle.loads(sent))

@@ -95,8 +95,8 @@ class Targets:
         return first == self.package and not any(part in _TESTS or part.startswith("test_") for part in rest)
 
     def called(self, frame: types.FrameType) -> Called | None:
-        """Return the target of the call for which this frame has just started, with the call's arguments; None if the
-        target is not public.
+        """Return the target and the arguments of the call for which this frame has just started; None if the target is
+        not public.
         """
         entries = self.by_code.get(id(frame.f_code), [])
         values = frame.f_locals

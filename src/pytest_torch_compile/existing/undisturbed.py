@@ -31,7 +31,7 @@ _OWN = __name__.partition(".")[0]
 
 class SideEffect(BaseException):
     """Raised when the checked code is about to change something that cannot be restored. It is a ``BaseException``, so
-    that the checked code does not handle it.
+    that ``except Exception`` in the checked code does not catch it.
     """
 
 

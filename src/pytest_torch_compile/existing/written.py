@@ -23,8 +23,8 @@ _HEAD = '''"""Check that {module} works under torch.compile.
 Written by pytest --compile-existing={given} --compile-write-tests. Run it with {run}
 
 The fixture compile_check, from pytest-torch-compile, compares each call in eager with the compiled call.
-The calls are those of the package's tests. The inputs have the same shapes, dtypes and ranges, but random
-values.
+The calls come from the package's tests. The inputs have the same shapes, dtypes and value ranges as in those
+tests, but random values.
 {notes}"""
 
 {imports}
@@ -41,7 +41,7 @@ def tensor(*shape, dtype=torch.float32, device="cpu", low=0, high=1, grad=False)
 # Notes in the head of a file whose tests contain these words.
 _NOTES = {
     "max_recompiles=": "max_recompiles is set to the number of recompiles that the different sizes in `calls` need.\n",
-    "compile_known_failure(": "The marked tests failed with torch {torch}. When one passes, remove its mark.\n",
+    "compile_known_failure(": "The marked tests failed with torch {torch}. When one of them passes, remove its mark.\n",
 }
 _WIDTH = 110
 # The counts at the start of a finding about breaks are left out of the reason for a known failure, which mentions the

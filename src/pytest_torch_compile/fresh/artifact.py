@@ -57,7 +57,7 @@ class ArtifactReport(CompileReport):
 
 @dataclass
 class Answer:
-    """The result of one call to the artifact: its output and its arguments after the call, or the exception in
+    """The result of one call to the artifact: the output and the arguments after the call, or the exception in
     ``refused``.
     """
 
@@ -118,7 +118,7 @@ def check_artifact(
         seed: The random seed, which is set before each call.
 
     Returns:
-        The report, with the artifact's size, build time and load time.
+        The report, which contains the artifact's size, build time and load time.
 
     Raises:
         CompileCheckFailed: If there are findings. The exception has the attributes ``report`` and ``findings``.
@@ -227,13 +227,13 @@ def _examine(
 def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None, world: World) -> None:
     first, names = work.calls[0], argument_names(work.target)
     file.parent.mkdir(parents=True, exist_ok=True)
-    if work.dynamic_dims and via != "precompile":
+    if work.dynamic_dims is not None and via != "precompile":
         # Marking the dimensions rejects arguments that are not tensors. The marks are then removed, because export uses
         # its own marks, and the two kinds of marks must not be combined.
         with world.in_force(world.snapshot.new_leg()):
             mark_dynamic(first, work.dynamic_dims, names)
     with ExitStack() as stack, kept_rng(), world.in_force(world.snapshot.new_leg()):
-        if work.dynamic_dims and via == "precompile":
+        if work.dynamic_dims is not None and via == "precompile":
             mark_dynamic(first, work.dynamic_dims, names)
         for factory in first.contexts:
             stack.enter_context(factory())
@@ -297,7 +297,7 @@ def _answer(runnable: Callable[..., Any], call: Call, seed: int) -> Answer:
 
 
 def _without_answers(ended: Ended) -> Finding | None:
-    """Return a finding if the fresh process returned no results of calls; otherwise, return None."""
+    """Return a finding if the fresh process returned no call results; otherwise, return None."""
     if ended.without_answer:
         return Finding("exception", f"the fresh process {ended.without_answer}", evidence=ended.log)
     raised, what = ended.raised, "the fresh process failed"

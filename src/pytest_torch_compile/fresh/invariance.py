@@ -33,7 +33,7 @@ from .rows import rows_of
 
 WAYS = ("batch", "run", "process")
 RUNS = 3  # with CUDA graphs, the first run is a warm-up, the second is recorded, and the third is a replay
-ROUNDING = 1000  # a difference of up to this many eps may come from the order in which a kernel adds
+ROUNDING = 1000  # a difference of up to this many eps may come from a kernel's summation order
 
 
 @dataclass
@@ -135,7 +135,7 @@ def check_invariance(
         **kwargs: Keyword arguments of the call.
 
     Returns:
-        The report, with a result for each entry of ``over``.
+        The report, which contains a result for each entry of ``over``.
 
     Raises:
         CompileCheckFailed: If a result differs, or the target cannot be compiled.
@@ -341,7 +341,7 @@ def _first_module(way: str, subject: _Subject) -> str:
 
 
 def _differing_module(pair: _Pair, tolerance: Tolerance) -> tuple[int, str] | None:
-    """Return the differing module's position in the execution order, and its name."""
+    """Return the first differing module's position in execution order, and its name; None if no module differs."""
     for position, ((name, ours), (_, theirs)) in enumerate(zip(pair.first.modules, pair.other.modules, strict=False)):
         for one, other in zip(ours, theirs, strict=False):
             if _difference(pair, name, one, other, tolerance) is not None:

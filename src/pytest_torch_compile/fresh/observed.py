@@ -27,7 +27,7 @@ class Observed:
 
 
 class RaisedInCall(Exception):
-    """Raised if a call to the target raises an exception; ``number`` is the number of the call, counted from 1."""
+    """Raised when a call to the target raises an exception; ``number`` is the number of the call, counted from 1."""
 
     def __init__(self, number: int, error: BaseException) -> None:
         super().__init__(f"{type(error).__name__}: {error}")

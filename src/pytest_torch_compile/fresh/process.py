@@ -39,8 +39,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """The outcome of the process: a ``value``, an exception in ``raised``, or, if it returned neither, a description of
-    how it ended in ``without_answer``.
+    """The outcome of the process: a returned ``value``, or the exception that it ``raised``. If there is neither,
+    ``without_answer`` describes how the process ended.
     """
 
     value: Any = None
@@ -58,7 +58,7 @@ def run_fresh(
 ) -> Ended:
     """Run ``function(*args)`` in a fresh process, and clean up however the process ends.
 
-    ``preload`` lists modules that the function needs. If it is set, the process is forked, on Linux only, from a server
+    ``preload`` lists modules that the function needs. If it is set, the process on Linux is forked from a server
     process that has already imported these modules.
 
     Raises:

@@ -110,10 +110,10 @@ def padded(lengths: Iterable[int], *, multiple: int) -> list[int]:
 def random_lengths(
     count: int, *, low: int, high: int, seed: int = 0, distribution: Callable[[random.Random], float] | None = None
 ) -> list[int]:
-    """Draw ``count`` random lengths from ``low`` to ``high``, both included. The seed determines the lengths.
+    """Draw ``count`` random lengths from ``low`` to ``high``, inclusive. The seed determines the lengths.
 
     ``distribution`` draws one length from a ``random.Random``, for example ``lambda r: r.lognormvariate(3, 1)``; the
-    drawn length is rounded and clamped to the range. By default, lengths are uniform.
+    drawn length is rounded and clamped to the range. By default, lengths are uniformly distributed.
 
     Raises:
         CompileUsageError: If the range is empty or ``count`` is less than 1.

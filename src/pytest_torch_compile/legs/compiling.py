@@ -84,7 +84,7 @@ class Compiling:
 
     @property
     def checked_mode(self) -> str:
-        """The checked mode: ``fullgraph``, ``default``, or a custom compile function."""
+        """The checked mode: ``fullgraph``, ``default`` (for ``fullgraph=False``), or ``custom compile function``."""
         if self.wrapper is not None:
             return "custom compile function"
         return "fullgraph" if self.fullgraph else "default"
@@ -100,7 +100,7 @@ class Compiling:
         return self.wrapper is None and self.fullgraph
 
     def relaxed(self) -> Compiling:
-        """Return the same options without fullgraph."""
+        """Return the same options with ``fullgraph=False``."""
         return replace(self, fullgraph=False)
 
     @property

@@ -185,7 +185,7 @@ class ClassAttributes:
         }
 
     def put(self, content: dict[str, Any]) -> None:
-        """Give the class exactly these attributes, bypassing its metaclass."""
+        """Replace the attributes of the class with these attributes, bypassing its metaclass."""
         now = self.read()
         for name in now.keys() - content.keys():
             type.__delattr__(self.kind, name)
@@ -221,7 +221,7 @@ class Items:
         return _same_objects(items(self.value), content)
 
     def read(self) -> list[Any]:
-        """Return the current items, as pairs for a mapping."""
+        """Return the current items. The items of a mapping are (key, value) pairs."""
         return items(self.value)
 
     def put(self, content: list[Any]) -> None:
@@ -237,7 +237,7 @@ class Items:
             (kind.update if is_a(self.value, set) else kind.extend)(self.value, content)
 
     def replaced(self, content: list[Any], replace: Replace) -> list[Any]:
-        """Return the items with some replaced."""
+        """Return the items with some items replaced."""
         pairs = is_a(self.value, dict)
         new = [(item[0], replace(item[1])) if pairs else replace(item) for item in content]
         return content if _same_objects(new, content) else new
@@ -269,7 +269,7 @@ class TensorObject:
         return TensorState.of(self.value)
 
     def put(self, content: TensorState) -> None:
-        """Restore this state of the tensor."""
+        """Restore the tensor to this state."""
         content.put(self.value)
 
     def replaced(self, content: TensorState, replace: Replace) -> TensorState:

@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Keywords:
-    """The options of a function that runs a target. The option ``holder`` contains arguments for the target.
+    """The options of a function that runs a target. ``holder`` is the option that contains the target's arguments.
 
     ``holder`` is ``calls`` for a check and ``kwargs`` for a measurement. If this option is set, all other keywords are
     options.
@@ -32,10 +32,10 @@ class Keywords:
     holder: str
 
     def require_clear(self, target: Any, args: Sequence[Any], given: Mapping[str, Any]) -> None:
-        """Reject keywords that are both an option and an argument of the target, and misspelt options.
+        """Reject keywords that are both an option and an argument of the target, and misspelled options.
 
         Raises:
-            CompileUsageError: If a keyword is ambiguous or misspelt; the message shows the alternatives.
+            CompileUsageError: If a keyword is ambiguous or misspelled; the message shows the alternatives.
         """
         named = _named_parameters(target, args)
         held = given.get(self.holder) is not None
@@ -95,7 +95,7 @@ class Keywords:
 
 
 def near(name: str, options: Collection[str]) -> str:
-    """Return the option that is most similar to a misspelt name; empty if no option is similar."""
+    """Return the option that is most similar to a misspelled name; empty if no option is similar."""
     return next(iter(difflib.get_close_matches(name, sorted(options), n=1, cutoff=0.8)), "")
 
 
@@ -127,8 +127,8 @@ def clear_keywords(holder: str, also: Iterable[str] = ()) -> Callable[[Callable[
 
 
 def _named_parameters(target: Any, args: Sequence[Any]) -> set[str]:
-    """Return the parameters of a target that can still be passed by keyword, in addition to these positional
-    arguments.
+    """Return the parameters of a target that can still be passed by keyword if ``args`` are passed by
+    position.
     """
     function = uncompiled(target)
     # A module's signature is the signature of __call__, which accepts all arguments.

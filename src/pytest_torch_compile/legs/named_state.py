@@ -135,7 +135,7 @@ class NamedState:
         self._note_code(function.__code__, function.__globals__)
 
     def _note_defaults(self, function: types.FunctionType) -> None:
-        """Add mutable defaults; the function itself cannot assign its defaults."""
+        """Add a function's mutable defaults. The function can mutate its defaults, but cannot reassign them."""
         parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
         named = zip(reversed(parameters), reversed(function.__defaults__ or ()), strict=False)
         for name, default in (*named, *(function.__kwdefaults__ or {}).items()):
@@ -148,8 +148,8 @@ class NamedState:
         return f"{kind} {name}" if function is self._target else f"{kind} {name} of {function.__name__}"
 
     def _note_class(self, kind: type) -> None:
-        """Add the attributes of a user class, the variables that its methods close over, and the state that their code
-        refers to.
+        """Add the attributes of a user class, the variables that its methods close over, and the state that the
+        methods' code refers to.
         """
         for base in kind.__mro__:
             if id(base) in self._noted or not is_own(_file_of(base), self._packages):

@@ -26,7 +26,7 @@ from .snapshot import Contents, Snapshot
 from .stateful import cannot_be_restored, comparable, stateful
 
 _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, weakref.ref)
-# Objects with more values or levels than this are not model state; the values beyond the limit are skipped.
+# Objects with more values or levels than these limits are not model state; the values beyond the limit are skipped.
 MOST_VALUES = 50_000
 DEEPEST = 50
 # The setting in a parameter group that torch changes while it traces an optimizer step.

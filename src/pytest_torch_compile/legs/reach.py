@@ -145,7 +145,7 @@ def is_open(value: Any) -> bool:
     return _known[id(kind)][1]
 
 
-# The largest number of classes in the table, which keeps them alive.
+# The maximum number of classes in ``_known``, which is limited because it keeps the classes alive.
 MOST_KINDS = 4096
 _known: dict[int, tuple[type, bool]] = {}
 

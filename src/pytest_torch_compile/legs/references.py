@@ -32,8 +32,8 @@ class ReferenceLeg(Leg):
     If the eager leg draws random numbers, an additional run with the original dtypes first records these random
     numbers, which the fp64 run then replays.
 
-    If the random numbers cannot be replayed (such as for dropout inside a fused attention kernel), the record has an
-    error, and the call has no reference.
+    If the random numbers cannot be replayed (for example, those for dropout inside a fused attention kernel), the
+    record has an error, and the call has no reference.
     """
 
     def __init__(self, work: Work, eager: Leg) -> None:

@@ -49,7 +49,7 @@ class Contents:
 
 
 class Snapshot:
-    """A snapshot of all writable objects that ``roots`` reach, with their initial contents."""
+    """A snapshot of the initial contents of all writable objects that ``roots`` reach."""
 
     def __init__(self, roots: Iterable[Any], *, on_host: bool | None = None, training: bool = False) -> None:
         self.holders: dict[Key, Holder] = {}

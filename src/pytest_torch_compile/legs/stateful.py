@@ -1,4 +1,4 @@
-"""Holders of objects with internal state, such as random generators, buffers and open files."""
+"""Holders of objects with internal state, such as random number generators, buffers and open files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..numerics.tree import is_a
 
 @dataclass
 class Stateful:
-    """An object with internal state, such as a random generator or an open file."""
+    """An object with internal state, such as a random number generator or an open file."""
 
     value: Any
     get: Callable[[Any], Any]

@@ -33,7 +33,7 @@ class Factory:
 
 
 def factory(make: Callable[[], Any]) -> Factory:
-    """Let each leg of a check create its own target, with the check's seed: ``check_compile(factory(make_model), x)``.
+    """Make each leg of a check create its own target, with the check's seed: ``check_compile(factory(make_model), x)``.
 
     Use this function for a target whose state cannot be restored, such as a target that holds a network connection or
     writes to a file.
@@ -90,10 +90,11 @@ def argument_label(names: Sequence[str], position: int) -> str:
 
 
 def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) -> None:
-    """Mark dimensions of a call's tensors as dynamic: ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}`` (min and max).
+    """Mark dimensions of a call's tensors as dynamic: ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}``.
+    Here, ``(2, 512)`` is the range of sizes of dimension 1, inclusive.
 
-    A string instead of a range, as in ``{"x": {0: "batch"}, "y": {0: "batch"}}``, marks the dimensions as unbacked, and
-    all dimensions with the same string have the same size.
+    A string instead of a range, as in ``{"x": {0: "batch"}, "y": {0: "batch"}}``, marks the dimensions as unbacked. All
+    dimensions with the same string have the same size.
 
     Raises:
         CompileUsageError: If ``dynamic_dims`` is not a dict of dimensions, a name or position does not refer to a
@@ -101,7 +102,7 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
     """
     if not isinstance(dynamic_dims, Mapping):
         raise CompileUsageError(
-            f"dynamic_dims is {dynamic_dims!r}, but it must be a dict of dimensions by argument: "
+            f"dynamic_dims is {dynamic_dims!r}, but it must be a dict that maps arguments to dimensions: "
             "dynamic_dims={'x': 0}"
         )
     named = [name for dims in dynamic_dims.values() if isinstance(dims, Mapping) for name in dims.values()]
@@ -117,7 +118,9 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
         ranges = dims if isinstance(dims, Mapping) else dict.fromkeys(dims if several else (dims,))
         for dim, bounds in ranges.items():
             if not isinstance(dim, int):
-                raise CompileUsageError(f"dynamic_dims: {dim!r} is not a dimension of {key!r}; pass its number, from 0")
+                raise CompileUsageError(
+                    f"dynamic_dims: {dim!r} is not a dimension of {key!r}; pass the dimension's index, from 0"
+                )
             if not -tensor.ndim <= dim < tensor.ndim:
                 s = "" if tensor.ndim == 1 else "s"
                 raise CompileUsageError(

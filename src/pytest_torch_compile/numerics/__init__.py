@@ -1,4 +1,4 @@
-"""Compare the legs of a check: values, gradients, writes, aliasing, metadata, exceptions and random streams."""
+"""Compare the legs of a check: values, gradients, in-place writes, aliasing, metadata, exceptions and random states."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 import torch
 
 Sharing = dict[tuple[str, str], int]
-"""The pairs (output, other tensor) that share a memory block, with the distance between their first elements."""
+"""Maps each (output, other tensor) pair that shares a storage to the offset between their first elements."""
 
 
 def storage_key(tensor: torch.Tensor) -> tuple[str, int] | None:
-    """Return a key that is the same for all tensors in one memory block; None for a tensor without memory."""
+    """Return a key that is the same for all tensors that use one storage; None for a tensor without a storage."""
     if tensor.numel() == 0 or tensor.layout is not torch.strided or tensor.is_nested or tensor.device.type == "meta":
         return None
     try:
@@ -24,7 +24,7 @@ def storage_key(tensor: torch.Tensor) -> tuple[str, int] | None:
 
 
 def sharing(outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> Sharing:
-    """Return the pairs (output, other tensor) that share a memory block, with the distance between first elements."""
+    """Map each (output, other tensor) pair that shares a storage to the offset between their first elements."""
     holders: dict[tuple[str, int], list[tuple[str, torch.Tensor]]] = {}
     for name, tensor in others.items():
         key = storage_key(tensor)

@@ -26,7 +26,8 @@ Legs = tuple[Flat, Flat]  # of the eager leg and of the compiled leg
 
 @dataclass
 class Comparison:
-    """The result of comparing one call. ``reference`` is the reference for leaves that were outside all tolerances.
+    """The result of comparing one call. ``reference`` is the kind of reference used for leaves outside all
+    tolerances.
 
     ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, and ``ignored`` the leaves
     that the user ignores. ``raised`` is true if a leg raised an exception, in which case there was nothing to compare.
@@ -57,9 +58,9 @@ def compare_calls(
 ) -> Comparison:
     """Compare two legs on one call.
 
-    ``reference`` returns the call's record from the eager fp64 leg, and ``repeat`` returns its record from a second
-    eager run, or None if the run failed; each is called only if a leaf needs its result. ``perturbed`` yields the
-    call's records from eager runs with perturbed rounding, which are requested only while some leaf fails.
+    ``reference`` returns the call's record from the eager fp64 leg, and ``repeat`` returns the call's record from a
+    second eager run. Each returns None if its run failed, and is called only if a leaf needs its result. ``perturbed``
+    yields the call's records from eager runs with perturbed rounding, which are requested only while some leaf fails.
 
     Raises:
         CompileUsageError: If an output cannot be compared.
@@ -251,5 +252,5 @@ def _aliasing(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:
 def _random_streams(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:
     devices = [d for d in eager.rng if d in compiled.rng and not torch.equal(eager.rng[d], compiled.rng[d])]
     if devices:
-        message = f"compiled code consumed the random stream of {', '.join(devices)} differently from eager"
+        message = f"compiled code advanced the random number generator of {', '.join(devices)} differently from eager"
         yield Finding("numerics", message, hint=advice.RANDOM_STREAM, calls=(eager.number,))

@@ -56,8 +56,8 @@ def _type_name(node: Node) -> str:
 
 
 def as_tensor(leaf: Any) -> torch.Tensor | None:
-    """Convert a leaf that is judged by its error to a tensor: a tensor, a NumPy array or scalar, or a Python float or
-    complex number. Return None for any other leaf.
+    """Return a leaf as a tensor if the leaf is judged by its error: if it is a tensor, a NumPy array or scalar, or a
+    Python float or complex number. Return None for any other leaf.
     """
     if isinstance(leaf, torch.Tensor):
         return leaf

@@ -25,7 +25,7 @@ Scalar = float | complex | int | bool
 @dataclass(frozen=True)
 class LeafVerdict:
     """The verdict on one leaf. ``index`` is the index of the worst element, and ``eager``, ``compiled`` and
-    ``reference`` are this element's values in the legs. The rule ``given`` is the tolerance that the user chose.
+    ``reference`` are this element's values in the legs. If ``rule`` is ``given``, the user chose the tolerance.
 
     ``nonfinite`` is true if NaN or infinity occur at different positions in compiled code than in eager.
     ``perturbed_runs`` counts the eager runs with perturbed rounding that widened the limits. ``compared`` is False if
@@ -192,8 +192,8 @@ def _exceeds_alone(pair: Pair) -> bool:
 def _judge_by_spread(
     failing: Sequence[Pair], doubtful: Sequence[Pair], repeat: Callable[[], Values | None], result: Judgement
 ) -> None:
-    """If two eager runs differ, accept compiled results whose distance from eager is within a multiple of the distance
-    between these runs.
+    """If two eager runs differ, accept compiled results whose difference from eager is within a multiple of the
+    difference between these runs.
 
     ``doubtful`` leaves pass with a large error. Their verdicts change only if two eager runs differ by more than
     rounding, because the reference is meaningless in that case.
@@ -211,7 +211,7 @@ def _judge_by_spread(
 
 
 def _dirty_free_memory(pairs: Sequence[Pair]) -> None:
-    """Fill memory blocks that a second run will reuse, so that reads of uninitialized memory are noticed."""
+    """Fill memory that a second run will reuse, so that reads of uninitialized memory are noticed."""
     dirty = [
         torch.full_like(pair.eager.detach(), 85) for pair in pairs for _ in range(3) if pair.eager.numel() < 1 << 20
     ]
@@ -224,7 +224,7 @@ def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
         return nothing_to_compare
     if all_finite(pair.eager) and not all_finite(second):
         return nothing_to_compare
-    # The allowed distance from the first eager run is based on the distance between the two eager runs.
+    # The allowed difference from the first eager run is based on the difference between the two eager runs.
     found = errors(eager=second, compiled=pair.compiled, truth=pair.eager)
     if found.rms_eager > rule.MEANINGLESS * found.rms_reference:
         return nothing_to_compare

@@ -34,9 +34,10 @@ class Errors:
     """The errors of eager and compiled results against a reference, over the elements that are finite in all three
     results.
 
-    ``carrying`` is the effective number of elements that determine a slope. In most leaves, this is the number of all
-    elements, but it is small if only a few elements are large. It is computed from the kurtosis of the reference, which
-    is 3 for a normal distribution. ``channels`` is 0 if the channel means were not measured.
+    The slopes are the errors in scale: they describe the errors as a linear function of the reference. ``carrying`` is
+    the effective number of elements that determine a slope. In most leaves, this is the number of all elements, but it
+    is small if only a few elements are large. It is computed from the kurtosis of the reference, which is 3 for a
+    normal distribution. ``channels`` is 0 if the channel means were not measured.
     """
 
     count: int = 0
@@ -81,8 +82,8 @@ def _same(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def blocks(*tensors: torch.Tensor) -> Iterator[tuple[int, tuple[torch.Tensor, ...]]]:
-    """Split tensors of equal shape into flat blocks, and yield each block's offset with float64 copies of its elements
-    (a complex number as a pair of real numbers).
+    """Split tensors of equal shape into flat blocks, and yield each block's offset and a float64 copy of the block from
+    each tensor. Each complex number becomes a pair of real numbers.
     """
     views = tuple(torch.view_as_real(t.detach()) if t.dtype.is_complex else t.detach() for t in tensors)
     offset = 0

@@ -40,8 +40,8 @@ def value_finding(
     metadata: Mapping[str, Sequence[MetadataDifference]],
     reference: Reference,
 ) -> Finding:
-    """Return one finding for all wrong leaves of one kind, with the numbers of the worst leaf and the names of the
-    other leaves.
+    """Return one finding for all wrong leaves of one kind. It contains the errors of the worst leaf and the names of
+    the other leaves.
 
     ``metadata`` contains the metadata differences of these leaves, which are included so that no leaf has two findings.
     """

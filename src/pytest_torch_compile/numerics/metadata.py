@@ -69,7 +69,7 @@ def rows_are_padded(eager: torch.Tensor, compiled: torch.Tensor) -> bool:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """Return whether the elements fill a memory block without gaps, for some order of the dimensions."""
+    """Return whether the elements are stored without gaps, for some order of the dimensions."""
     if tensor.layout is not torch.strided or tensor.is_nested:
         return False
     expected = 1
@@ -83,7 +83,7 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
-    """Return the strided tensors that contain the values: several for sparse, nested and quantised tensors, and for
+    """Return the strided tensors that contain the values: several for sparse, nested and quantized tensors, and for
     wrapper subclasses.
 
     Raises:
@@ -98,7 +98,7 @@ def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
         }
     if tensor.device.type == "meta":
         return {}
-    # Before detach(): torch cannot unbind a detached nested tensor of inference mode.
+    # Before detach(): torch cannot unbind a detached nested tensor that was created in inference mode.
     if tensor.is_nested:
         parts: dict[str, torch.Tensor] = {}
         for index, part in enumerate(tensor.unbind()):

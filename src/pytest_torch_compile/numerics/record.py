@@ -14,7 +14,7 @@ from .tree import Flat
 
 @dataclass
 class CallRecord:
-    """The record of one leg in one call.
+    """The record of one call in one leg.
 
     ``number`` counts the calls from 1. ``output`` and ``arguments`` are flattened structures or the values themselves;
     the arguments are ``(args, kwargs)`` after the call. ``pristine`` contains the arguments before the call, so that

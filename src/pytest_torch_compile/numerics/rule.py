@@ -70,10 +70,11 @@ PERTURBED_SCALE = 2.0
 # failed. The factor is larger for gradients, which are most affected by gates such as ReLU.
 PATIENCE = 4
 HOPELESS, HOPELESS_GRADIENT = 5.0, 1e5
-# Limit as a multiple of the largest distance between eager and a run with perturbed rounding; used without a reference.
+# Limit as a multiple of the largest difference between eager and a run with perturbed rounding; used if there is no
+# reference.
 PERTURBED_ALONE = 2.0
 
-# Limit as a multiple of the distance between two eager runs; used if these runs differ.
+# Limit as a multiple of the difference between two eager runs; used if these runs differ.
 SPREAD = 4.0
 # Two eager runs this far apart, relative to the leaf's root mean square, are unrelated (they may read uninitialized
 # memory, for example).
@@ -197,8 +198,8 @@ def widened(measures: Sequence[Measured], perturbed: Sequence[Errors], *, gradie
 
 
 def widened_alone(perturbed: Sequence[Errors]) -> list[Measured]:
-    """Return the errors that are judged if there is no reference: the distance between the compiled run and eager. The
-    limits are multiples of the largest distance between an eager run with perturbed rounding and eager.
+    """Return the errors that are judged if there is no reference: the difference between the compiled run and eager.
+    The limits are multiples of the largest difference between an eager run with perturbed rounding and eager.
     """
     limit = PERTURBED_ALONE * max(run.rms_eager for run in perturbed)
     largest = PERTURBED_ALONE * max(run.max_eager for run in perturbed)

@@ -45,7 +45,7 @@ def before_the_call(record: CallRecord, name: SectionName) -> Mapping[str, torch
 
 
 def plain_values(record: CallRecord) -> dict[str, torch.Tensor]:
-    """Return everything measurable in a record, as dense tensors by path."""
+    """Return all values in a record whose errors can be measured, as strided tensors keyed by path."""
     values: dict[str, torch.Tensor] = {}
     for name in SECTIONS:
         for path, leaf in section(record, name).leaves.items():

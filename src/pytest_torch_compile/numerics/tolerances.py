@@ -42,12 +42,12 @@ class Tolerances:
         dtypes: tolerances for all leaves of a dtype.
         ignored: paths of leaves that are not compared, with ``*`` and ``?`` as wildcards, for example
             ``["attribute statistics*"]``.
-        state: compare the target's state other than parameters and buffers: attributes, closed-over and global
-            variables.
+        state: compare the target's attributes, and its closed-over and global variables. Parameters and buffers are
+            always compared.
         strides: compare the strides of dense tensors.
         aliasing: compare which outputs share memory with arguments, parameters, buffers or other outputs.
-        rng: compare the state of the random generators after the call. This requires compiled code to draw the same
-            random numbers as eager (``fallback_random``); see ``docs/numerics.md`` for exceptions.
+        rng: compare the state of the random number generators after the call. This requires compiled code to draw the
+            same random numbers as eager (``fallback_random``); see ``docs/numerics.md`` for exceptions.
 
     Raises:
         ValueError: If only one of ``rtol`` and ``atol`` is set, a number is negative or not finite, or an entry is not

@@ -69,7 +69,8 @@ def check_plan(
         gpu: The GPU to plan for: ``"A100"``, ``"H100"``, ``"H200"``, ``"L4"``, ``"L40S"`` or another known name, or a
             ``Card``, which describes any other GPU.
         train: If False, plan inference under ``torch.no_grad``. If True, also run backward from every output that
-            requires a gradient. If a function, it computes the loss from the output, and backward starts at the loss.
+            requires a gradient. If a loss function, it computes the loss from the output, and backward starts at the
+            loss.
         optimizer: A function that creates an optimizer from the parameters. The optimizer's step runs after each call's
             backward.
         values: If True, also run the planned code on the CPU, and compare its results with eager results, as
@@ -116,7 +117,7 @@ def check_plan(
 
 @dataclass(frozen=True)
 class Task:
-    """A plan to create: the payload for the planning process, the limits for this process's answer, and the judge of
+    """A plan to create: the payload for the planning process, the limits that the plan must meet, and the judge of
     values, if any.
     """
 
@@ -174,8 +175,8 @@ def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
 
 
 def concluded(task: Task, answer: Planned | Ended) -> Plan:
-    """Complete the task's plan, including its findings, from the planning process's answer, or, if there is none, from
-    the way in which the process ended.
+    """Complete the task's plan, including its findings. ``answer`` is the planning process's answer. If there is none,
+    it describes how the process ended.
     """
     plan = task.plan
     if isinstance(answer, Planned):

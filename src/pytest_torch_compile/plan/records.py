@@ -73,7 +73,7 @@ class Plan(CompileReport):
     model, inputs, gradients, optimizer state and intermediate tensors occupy together at any time; libraries'
     workspaces and the allocator's rounding are not included. ``cudagraphs`` is the number of graphs that would be
     recorded as CUDA graphs. ``assumed`` lists the rules that the plan relies on although they were not verified for
-    this GPU and torch version. ``fixed`` lists the choices that Inductor would make by timing on the GPU, and that are
+    this GPU and torch version. ``fixed`` lists the choices that Inductor would make by timing on the GPU, but that are
     the same in every plan.
     """
 

@@ -76,7 +76,7 @@ class Planned:
 
 def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]:
     """Plan packed targets for one GPU, one after another. Each payload comes with a flag that is true if the target's
-    planned code also runs on values.
+    planned code also computes values.
 
     Afterwards, this process cannot be used for anything else.
     """
@@ -239,8 +239,8 @@ def _run(
 
 
 def _findings(error: Exception, number: int) -> list[Finding]:
-    """Return the findings for an exception, which means that the host needs a value from the GPU, that the compiler
-    failed, or that the code under test raised the exception.
+    """Return the findings for an exception. Its cause is that the host needs a value from the GPU, that the compiler
+    failed, or that the code under test raised it.
     """
     name, place = type(error).__name__, error_location(error) or raised_by(error).location
     if name in _READS_A_VALUE:

@@ -228,7 +228,7 @@ class _References:
         return not_judged_by(self._reference.why_not, self._perturbed_legs.why_not)
 
     def _ran(self) -> legs.Leg:
-        """Run all calls in the eager leg, unless they have run, and return the leg.
+        """Run all calls in the eager leg, unless they have already run, and return the leg.
 
         Raises:
             CompileUsageError: If the leg and the eager run in the planning process draw different random numbers, so
@@ -240,7 +240,7 @@ class _References:
                 with self._box.watching(leg.world.names):
                     here = leg.run(index)
                 if "cpu" in here.rng and not torch.equal(here.rng["cpu"], there.rng["cpu"]):
-                    raise CompileUsageError("this process draws other random numbers than the planning process")
+                    raise CompileUsageError("this process draws different random numbers from the planning process")
             self._eager = leg
         return self._eager
 

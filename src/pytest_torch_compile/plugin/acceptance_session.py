@@ -1,4 +1,4 @@
-"""``--compile-accept`` in a session: pass accepted breaks to the tests, and write changes at the end."""
+"""``--compile-accept`` in a session: apply accepted breaks and recompiles to tests, and write changes at the end."""
 
 from __future__ import annotations
 

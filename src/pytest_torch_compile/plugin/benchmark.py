@@ -41,7 +41,7 @@ BENCHMARK_ROUNDS = 50
 
 
 class CompileSpeedWarning(UserWarning):
-    """Issued if a speed test could not be gated or measured completely."""
+    """Issued when a speed test could not be gated or measured completely."""
 
 
 class CompileBenchmark:
@@ -248,10 +248,10 @@ class CompileBenchmark:
 
 
 def _bench(target: Any, args: Sequence[Any], chosen: Mapping[str, Any]) -> Bench:
-    """Return the warm eager and compiled legs to measure.
+    """Return the eager leg and the compiled leg to measure, both warmed up.
 
     Raises:
-        CompileCheckFailed: If the target does not compile; the findings are the same as in ``check_compile``.
+        CompileCheckFailed: If the target does not compile; the findings are those of ``check_compile``.
     """
     from .._torch.machine_faults import machine_fault
     from ..check.check_compile import KEYWORDS, check_compile
@@ -295,5 +295,5 @@ def require_counted(allow_more: AllowMore | None) -> None:
             )
         if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
             raise CompileUsageError(
-                f"allow_more: {name} is {allowed!r}; it must be a number, a fraction such as 0.05, or None"
+                f"allow_more: {name} is {allowed!r}; it must be a count such as 10, a fraction such as 0.05, or None"
             )

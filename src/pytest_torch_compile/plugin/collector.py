@@ -50,13 +50,13 @@ class Collector:
             entry |= {"checks": sent.checks, "speed": [entries.speed_entry(result) for result in sent.timings]}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Record a file that cannot be collected as an error."""
+        """If a file cannot be collected, add an entry with the outcome ``error``."""
         if report.failed:
             entry = self._entry(report.nodeid, report.nodeid.split("::")[0], 0, entries.environment())
             entry |= {"outcome": "error", "message": str(report.longrepr)}
 
     def _entry(self, test: str, file: str, line: int, environment: dict[str, Any]) -> dict[str, Any]:
-        """Return a test's entry, which is created if needed, with the environment of the test's latest run."""
+        """Return a test's entry; create it if needed. Set its environment to that of the test's latest run."""
         key = entries.environment_key(environment)
         self._environments[key] = environment
         entry = self._tests.setdefault(

@@ -45,8 +45,8 @@ def compile_device() -> torch.device:
 def compile_check(
     request: pytest.FixtureRequest, compile_options: dict[str, Any], compile_tolerances: Tolerances | None
 ) -> Iterator[Callable[..., CompileReport]]:
-    """check_compile with this test's options: those passed to the call, then those of the markers, of compile_options,
-    and of the command line.
+    """check_compile with this test's options. In order of precedence, options come from the call, the test's markers,
+    compile_options, and the command line.
     """
     with calm():
         from ..check.check_compile import KEYWORDS, check_compile

@@ -58,7 +58,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers, read the settings, and register the plugins that the settings require."""
     config.addinivalue_line(
-        "markers", f"{usage.MARKER}(**options): options of check_compile for this test's compile_check"
+        "markers", f"{usage.MARKER}(**options): check_compile options that this test's compile_check uses"
     )
     config.addinivalue_line(
         "markers",

@@ -15,7 +15,7 @@ PREFIX = "compile_"
 OPTIONS: dict[str, str] = {
     "backend": "default backend for checks: eager, aot_eager, inductor or another backend",
     "device": "device to move targets and inputs to, such as cpu, cuda or cuda:1 (default: do not move them)",
-    "cache": "compile cache: fresh (a new one for each test), session (one for each worker), "
+    "cache": "compile cache: fresh (a new one for each test), session (one for each pytest-xdist worker), "
     "a persistent folder (relative to the root directory), or an fsspec URL such as "
     "s3://bucket/folder for loading and saving artifacts",
     "report": "folder for report.json, report.html and summary.md, relative to the root directory",
@@ -33,18 +33,19 @@ OPTIONS: dict[str, str] = {
     "or 30 minutes under --compile-isolate); a check that exceeds the limit fails and reports the line where it hung",
     "existing": "package whose public functions, methods and modules are checked when ordinary tests call them, or "
     "patterns of names in a package: mypackage, mypackage.layers, mypackage.ops.*",
-    "existing-minutes": "time limit in minutes for a run with --compile-existing (default: 10), or 3 times "
-    "as long as the run would take without this option, whichever is longer",
+    "existing-minutes": "time limit in minutes for a run with --compile-existing (default: 10); the "
+    "limit is never shorter than 3 times the duration of a run without --compile-existing",
     "existing-shapes": "maximum number of shapes that --compile-existing checks among calls that differ only in "
     "shape (default: 4)",
-    "write-tests": "folder for the test files to write: one file for each module of the package given to "
-    "--compile-existing, with one check for each target (relative to the root directory)",
+    "write-tests": "folder for the test files to write, relative to the root directory: one file for each module of "
+    "the package given to --compile-existing, with one check for each target",
 }
 FLAGS: dict[str, str] = {
     "isolate": "run each test that uses the plugin in a separate process",
     "update-baselines": "write changed values to the baselines, and list the changes",
     "fast": "use backend aot_eager in checks that do not set a backend, for quick runs during development; this "
-    "checks everything except the code that Inductor generates, and cannot be combined with speed baselines",
+    "checks everything except the code that Inductor generates, and cannot be combined with --compile-perf or "
+    "--compile-update-baselines",
     "accept": "write this run's graph breaks and recompiles to compile-accepted.json, so that later runs fail only on "
     "new graph breaks and recompiles, and remove entries that are no longer needed",
 }
@@ -66,7 +67,7 @@ def read(config: pytest.Config) -> Settings:
     """Return the settings. The command line takes precedence over the ini file, and the ini file over the defaults.
 
     Raises:
-        pytest.UsageError: If an ini option is misspelt, a value is invalid, or two options cannot be combined.
+        pytest.UsageError: If an ini option is misspelled, a value is invalid, or two options cannot be combined.
     """
     _refuse_typos(config)
     chosen: dict[str, Any] = {}

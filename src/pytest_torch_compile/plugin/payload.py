@@ -18,7 +18,7 @@ _KEY: pytest.StashKey[Payload] = pytest.StashKey()
 @dataclass
 class Payload:
     """The record of one test. It contains only JSON values, because pytest-xdist workers and isolated processes send
-    it.
+    it to another process.
     """
 
     checks: list[dict[str, Any]] = field(default_factory=list)  # one entry of the report for each check

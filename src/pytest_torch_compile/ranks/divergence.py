@@ -73,7 +73,7 @@ def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Fi
 
 
 def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
-    """Return a finding for the ``returned`` ranks if they ran a check together with ``running`` ranks, which were still
+    """Return a finding if the ``returned`` ranks ran a check together with the ``running`` ranks, which were still
     waiting, in this check or after it, when they were terminated.
     """
     checks = ranks[returned[0]].checks if returned else ()

@@ -104,7 +104,7 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
             returned = [outcome.rank for outcome in outcomes]
             differing += left_early(seen, returned, [end.rank for end in running])
         place = next((end.place for end in running if end.place is not None), None)
-        hint = "if ranks are waiting in a collective, find the rank that did not call it; otherwise raise the timeout"
+        hint = "if ranks are waiting in a collective, find the rank that did not call it; otherwise extend the timeout"
         ranks = tuple(end.rank for end in running)
         message = f"did not finish within {seconds:g} s"
         findings = [Finding("exception", message, place, hint=hint, ranks=ranks, limit=seconds)]
@@ -120,7 +120,7 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
 
 
 def _died(ends: Sequence[RankEnd], others: Iterable[Outcome]) -> list[Finding]:
-    """Return a finding for each way in which ranks died, with the failures of the other ranks as evidence."""
+    """Return a finding for each way in which ranks died. Its evidence is the failures of the other ranks."""
     after = [f"then {headline(finding)}" for outcome in others for finding in merged([outcome])[:1]]
     findings = []
     for how in dict.fromkeys(end.how_it_died for end in ends if end.how_it_died):
@@ -137,7 +137,7 @@ def _at(place: Location | None) -> str:
 
 
 def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterable[Outcome]) -> CompileCheckFailed:
-    """Return one failure for all ranks, with the report of the first rank whose check failed."""
+    """Return one failure for all ranks. Its report is the report of the first rank whose check failed."""
     checks = [(outcome.rank, outcome.report) for outcome in outcomes if outcome.report and outcome.findings]
     if checks:
         first = checks[0][1]

@@ -87,9 +87,7 @@ def run_ranks(
 
 @dataclass
 class _Rank:
-    """A rank, with the part of its log that was already shown, and the ``outcome`` of its most recent job (None while
-    the job runs).
-    """
+    """A rank. ``outcome`` is the outcome of its most recent job (None while the job runs)."""
 
     number: int
     process: SpawnProcess
@@ -192,7 +190,7 @@ class RankGroup:
         return [unpack_value(outcome.value) for outcome in outcomes if outcome.value is not None]
 
     def close(self) -> None:
-        """Let the ranks leave their process group and exit, and remove their files."""
+        """Make the ranks leave their process group and exit, and remove their files."""
         for rank in self._ranks:
             with contextlib.suppress(OSError):  # the rank has already exited
                 rank.connection.send(None)

@@ -107,8 +107,8 @@ class Others:
         return name
 
     def gather(self, key: str, ranks: range, seconds: float, *, after_tests: bool = False) -> dict[int, Any]:
-        """Return the messages that ranks stored under ``key``, by rank. Ranks that are lost or do not answer in time
-        are omitted.
+        """Return the messages that ranks stored under ``key``, keyed by rank. Ranks that are lost or do not answer in
+        time are omitted.
 
         If ``after_tests`` is set, also wait for ranks that have finished their tests.
         """

@@ -15,7 +15,9 @@ _COLUMNS = ("graphs", "ops", "breaks", "recompiles", "seconds", "speedup")
 
 @dataclass(frozen=True)
 class Change:
-    """One difference between the reports, in one test. ``worse`` is true if a gate should fail because of it."""
+    """One difference between the reports, in one test. ``worse`` is true if a gate should fail because of this
+    difference.
+    """
 
     test: str
     what: str

@@ -26,7 +26,7 @@ Document = dict[str, Any]
 
 
 class DocumentError(ValueError):
-    """Raised for a file that is not a report or has a different schema; the message is one line."""
+    """Raised for a file that is not a report or has another schema version; the message is one line."""
 
 
 def new(
@@ -134,7 +134,9 @@ def key_of(test: Mapping[str, Any]) -> str:
 
 
 def clean(value: Any) -> Any:
-    """Convert a value so that it can be written as strict JSON: finite numbers, lists, and strings valid in UTF-8."""
+    """Convert a value so that it can be written as strict JSON, with only finite numbers, lists and valid UTF-8
+    strings.
+    """
     if isinstance(value, Mapping):
         return {clean(str(name)): clean(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -164,7 +166,7 @@ def read(path: Path) -> Document:
         raise DocumentError(f"{path} is not a pytest-torch-compile report")
     if version != SCHEMA_VERSION:
         raise DocumentError(
-            f"{path} has schema {schema.shown(version)}, but this version of the plugin reads schema {SCHEMA_VERSION}"
+            f"{path} has schema version {schema.shown(version)}, but this plugin requires version {SCHEMA_VERSION}"
         )
     if wrong := schema.problem(content, report_schema()):
         raise DocumentError(f"{path} is not a valid report: {wrong}")

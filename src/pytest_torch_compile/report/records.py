@@ -19,8 +19,8 @@ _OF_OBSERVATION = ("errors", "cudagraph_skips", "cudagraph_runs", "cache", "comp
 
 
 def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """Create a check's entry from its report's ``to_dict()``, with op counts, relative paths and, for each location,
-    the surrounding source lines.
+    """Create a check's entry from its report's ``to_dict()``. The entry contains numbers of ops instead of the ops,
+    relative paths, and the source lines around each location.
     """
     seen = report["observation"]
     return {
@@ -36,7 +36,7 @@ def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def speed_entry(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a speed test's result without the baseline entry and the raw rounds."""
+    """Return a speed test's result, but not its baseline entry or its raw rounds."""
     sample = {name: value for name, value in (result.get("sample") or {}).items() if name not in ("raw", "state")}
     wall = sample.get("wall")
     return {

@@ -49,8 +49,7 @@ def by_test(
     history: Sequence[Mapping[str, Any]],
     names: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
-    """Return the tests with failures, breaks, recompiles or changes in earlier results, worst first, each with its
-    plots.
+    """Return the tests whose results can be plotted over time, worst first, and each test's plots.
 
     ``more`` is the number of omitted tests.
     """

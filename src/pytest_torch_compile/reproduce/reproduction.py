@@ -28,7 +28,7 @@ from ..legs.leg import Work
 from .definitions import Unwritable
 from .script import JUDGES, Script, script
 
-SECONDS = 180.0  # for all attempts to reproduce a check's failure, each of which imports torch and compiles
+SECONDS = 180.0  # for all attempts to reproduce a failure; each attempt imports torch and compiles
 GUARDED = "no reproduction: the body of a with statement cannot be copied; call check_compile on the code inside it"
 KINDS = {*JUDGES, "graph-break"}
 _written: set[Path] = set()  # the files that this process has written, because two checks in one test may fail
@@ -52,8 +52,8 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
     """Write a script and return its ``Reproduction``, or return the reason why there is none.
 
     Tries the smallest module before the whole target, and random tensor values before the original values. With
-    fullgraph, torch captures some code at which the default mode breaks, such as ``.item()``. The findings list the
-    breaks of the default mode, so a graph break is tried in both modes.
+    ``fullgraph=True``, torch captures some code at which ``fullgraph=False`` breaks the graph, such as ``.item()``. The
+    findings list the breaks with ``fullgraph=False``, so a graph break is tried with both values.
     """
     finding = _worst(report, KINDS)
     if finding is None:
@@ -98,8 +98,8 @@ def _why_none(report: CompileReport) -> str:
 
 
 def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:
-    """Yield the smallest module with its finding of the same kind as ``finding``, and then the whole target with
-    ``finding`` itself.
+    """Yield what to try, and its finding: first the smallest module, if it has a finding of the same kind as
+    ``finding``, and then the whole target and ``finding`` itself.
     """
     if report.fault.module and (part := parts_of(remake.work).get(report.fault.module)):
         changes = part.changes(remake.work)
@@ -117,7 +117,7 @@ def _path(report: CompileReport, finding: Finding, folder: Path) -> Path:
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     title = f"{test or report.target}-{finding.kind}"
     name = re.sub(r"\W+", "-", title).strip("-")
-    # `t[a-b]` and `t[a.b]` result in the same name, and workers do not know each other's files.
+    # `t[a-b]` and `t[a.b]` result in the same name, and pytest-xdist workers do not know each other's files.
     name += f"-{hashlib.sha256(title.encode()).hexdigest()[:6]}"
     paths = (folder / f"{name}{f'-{number}' if number > 1 else ''}.py" for number in itertools.count(1))
     return next(path for path in paths if path not in _written)

@@ -1,6 +1,6 @@
 """Measure a test again in fresh processes, and read their samples.
 
-The processes compile at the same time, and measure one after another on each device.
+The processes compile at the same time. On each device, they measure one after another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
 
 
 def leave_sample(test: str, sample: SpeedSample) -> None:
-    """Write the sample to the folder that an environment variable specifies; do nothing if it is not set."""
+    """Write the sample to the folder that an environment variable specifies; do nothing if the variable is not set."""
     if folder := os.environ.get(SAMPLES):
         name = hashlib.sha256(test.encode()).hexdigest()[:24]
         text = json.dumps({"test": test, "sample": sample.to_dict()})
@@ -41,7 +41,7 @@ def run(
     environment: Mapping[str, str | None] | None = None,
     stop: threading.Event | None = None,
 ) -> tuple[dict[str, SpeedSample], Ended]:
-    """Run a child process; returns the child's samples, keyed by test id, and how the child ended."""
+    """Run a child process. Returns the child's samples (keyed by test id) and how the child ended."""
     with TemporaryFolder("torch-compile-samples-") as folder:
         # pytest-benchmark is disabled in pytest-xdist workers, but the child of a worker is not a worker.
         environment = {**(environment or {}), SAMPLES: str(folder), "PYTEST_XDIST_WORKER": None}
@@ -58,7 +58,7 @@ def fresh_sample(
     seconds: float = 900.0,
     stop: threading.Event | None = None,
 ) -> SpeedSample:
-    """Run one test in a fresh process; returns its sample. If ``cache`` is None, the compile cache is empty at first.
+    """Run one test in a fresh process; returns the test's sample. If ``cache`` is None, the compile cache starts empty.
 
     Raises:
         NoFigures: If the test failed, was skipped, or took longer than ``seconds``.
@@ -75,11 +75,12 @@ def fresh_sample(
 def fresh_samples(
     child: Child, at_most: int, *, own: str, cache: str | None, room: int = 1
 ) -> Generator[SpeedSample, None, None]:
-    """Yield samples from fresh processes as they become available, at most ``at_most``. Closing the generator ends the
-    processes that are still running.
+    """Yield at most ``at_most`` samples from fresh processes, each as soon as it is available. Closing the generator
+    ends the processes that are still running.
 
-    ``room`` is the number of processes that can compile at the same time on each device. The processes use this
-    process's device ``own``, which is already locked, and all devices on which no other process is measuring.
+    ``room`` is the number of processes that can compile at the same time on each device. ``own`` is this
+    process's device, which is already locked. The fresh processes use this device, and all other devices on which no
+    process is measuring.
 
     Raises:
         NoFigures: If no process returned a sample.
@@ -101,10 +102,10 @@ def fresh_samples(
 
 
 def _as_they_end(running: set[Future[SpeedSample]], folder: Path) -> Generator[SpeedSample, None, None]:
-    """Let the processes of a group measure once all have compiled, and yield each sample when it is available."""
+    """Start the measurements once all processes of a group have compiled, and yield each sample once available."""
     number, failed, count = 0, None, len(running)
     while running:
-        with events.doing(f"confirming a change: {number} of up to {count} more compilations are measured"):
+        with events.doing(f"confirming a change: measured {number} of up to {count} more compilations"):
             turns.begin_if_ready(folder, len(running))
             done, running = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
         for future in done:

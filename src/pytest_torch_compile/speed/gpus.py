@@ -13,12 +13,12 @@ from .measuring.device import HELD_LOCK, DeviceBusy, device_lock, nvidia_smi
 from .sample import Paired
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# All GPUs of the run. A worker sees only its own GPU, but additional compilations can use any idle GPU.
+# All GPUs of the run. A pytest-xdist worker sees only its own GPU, but additional compilations can use any idle GPU.
 ALL = "PYTEST_TORCH_COMPILE_GPUS"
 SHARED_BY = "PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU"
 
-# Memory that a process needs beside its tensors: on a GPU for the CUDA context and workspaces of libraries, and on the
-# host for torch, Triton and the compilers.
+# Memory that a process needs in addition to its tensors: on a GPU for the CUDA context and library workspaces, and on
+# the host for torch, Triton and the compilers.
 GPU_BYTES, HOST_BYTES = 2 * 2**30, 5 * 2**30
 MEMORY_OF_HOST = Path("/proc/meminfo")
 
@@ -36,7 +36,7 @@ def visible() -> list[str]:
 
 
 def give_worker_its_own(number: int, workers: int) -> None:
-    """Restrict this worker to one GPU. Must be called before CUDA is used."""
+    """Restrict this pytest-xdist worker to one GPU. Must be called before CUDA is initialized."""
     gpus = visible()
     if gpus:
         os.environ[ALL] = ",".join(gpus)
@@ -62,8 +62,9 @@ def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
 
 
 def room(memory: Paired | None, uuid: str) -> int:
-    """Return how many processes can compile and measure a test at the same time on each device, given the memory that
-    its eager and compiled leg need: as many as there are free cores and free memory for, but at least one.
+    """Return how many processes can run a test at the same time on each device; at least one.
+
+    CPU cores and free memory limit the number. ``memory`` is the memory that the test's eager and compiled legs need.
     """
     limits = [(os.cpu_count() or 2) - 1]
     if found := re.search(r"^MemAvailable: +(\d+) kB", _text(MEMORY_OF_HOST), re.M):
@@ -80,6 +81,6 @@ def _text(path: Path) -> str:
 
 
 def only(uuid: str, gpus: Sequence[str]) -> dict[str, str | None]:
-    """Return the environment variables for a child that measures on GPU ``uuid``, one of the locked ``gpus``."""
+    """Return the environment variables for a child that measures on GPU ``uuid``. This process has locked ``gpus``."""
     seen = {} if uuid not in visible() else {VISIBLE: uuid}
     return {**seen, HELD_LOCK: os.pathsep.join(gpus)}

@@ -1,5 +1,5 @@
-"""Compare the speed of this checkout with that of another revision. Both are compiled from scratch, alternately, and on
-all GPUs in parallel.
+"""Compare the speed of this checkout with the speed of another revision. Both revisions are compiled from scratch and
+measured alternately. Each run of the tests uses all GPUs in parallel.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 
 class CompareError(RuntimeError):
-    """Raised if the comparison is not possible; the message is one line."""
+    """Raised when the comparison is not possible; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Compared:
 
     @property
     def outcome(self) -> times.Outcome:
-        """The outcome, which is ``regressed`` even if a count is worse but no time is."""
+        """The outcome: ``regressed`` if a count is worse, otherwise the outcome of the times."""
         return "regressed" if self.decision.worse else self.decision.times.outcome
 
 
@@ -69,10 +69,10 @@ def compare_with(
 ) -> list[Compared]:
     """Run the speed tests of this checkout and of ``base`` alternately, and judge each test that exists in both.
 
-    ``arguments`` are passed to pytest. Each revision runs its own tests against its own sources: its checkout, and the
-    ``src`` folder in it if there is one, come first on ``PYTHONPATH``. Every run starts with an empty compile cache, so
-    unchanged graphs are compiled again as well. A test that looks unchanged after two rounds is excluded from later
-    rounds.
+    ``arguments`` are passed to pytest. Each revision runs its own tests against its own sources: the ``src`` folder
+    of its checkout, if there is one, and the checkout itself come first on ``PYTHONPATH``. Every run starts with an
+    empty compile cache, so unchanged graphs are compiled again as well. A test that looks unchanged after two rounds is
+    excluded from later rounds.
 
     Raises:
         CompareError: If this is not a git checkout, ``base`` is unknown, or no speed test ran.
@@ -119,7 +119,7 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
 
 
 def report(compared: Iterable[Compared]) -> list[str]:
-    """Return a table of the counts that differ, followed by each test's changes in time and their intervals."""
+    """Return a table of the counts that differ, followed by each test's changes in time with confidence intervals."""
     compared = list(compared)
     rows = [(one.test, difference) for one in compared for difference in one.decision.differences]
     lines = ["counts: the same on both revisions" if not rows else "counts:"]
@@ -140,7 +140,7 @@ def report(compared: Iterable[Compared]) -> list[str]:
 
 
 def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) -> tuple[dict[str, SpeedSample], str]:
-    """Run one revision's speed tests once, with an empty compile cache and one worker for each GPU."""
+    """Run one revision's speed tests once, with an empty compile cache and one pytest-xdist worker for each GPU."""
     with TemporaryFolder("torch-compile-cache-") as cache:
         # These are passed as arguments, because an older revision's plugin may not support job options.
         ours = ["--compile-perf=track", f"--compile-cache={cache}", f"--compile-baselines={cache}/none", "-q"]

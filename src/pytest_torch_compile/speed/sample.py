@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 SCHEMA_VERSION = 2
-# Rounds stop after this many seconds, or once the ratio's 95% interval has this half width. On a shared host, half a
-# second of rounds led to half widths of up to 9%, and of 2.7% for the median test.
+# Rounds stop after this many seconds, or once the ratio's 95% confidence interval has this half width. On a shared
+# host, half a second of rounds led to a half width of 2.7% for the median test, and of up to 9% for other tests.
 SECONDS, PRECISION = 4.0, 0.002
 
 
 @dataclass(frozen=True)
 class Paired:
-    """One quantity in both legs, per call: seconds, or bytes for memory.
+    """One quantity in both legs: a time per call in seconds, or the peak memory in bytes.
 
-    ``log_ratio`` is log(compiled / eager) over interleaved rounds, positive if compiled code is slower; ``half_width``
-    is half the width of the ratio's 95% interval within this process.
+    ``log_ratio`` is log(compiled / eager) over interleaved rounds; it is positive if compiled code is slower.
+    ``half_width`` is half the width of the ratio's 95% confidence interval within this process.
     """
 
     eager: float
@@ -38,9 +38,9 @@ class Times(NamedTuple):
 class Exact:
     """The counts for one leg; a count is None if it was not observed.
 
-    Counted per call: launched ``kernels`` (including copies and fills), ``collectives`` and ``cuda_graphs``, ``syncs``
-    (how often the host waits for the device), and ``python_calls``. ``memory`` is the peak in bytes. All other counts
-    are totals over compilation and warm-up.
+    These counts are per call: ``kernels`` (including copies and fills), ``collectives``, ``cuda_graphs`` (CUDA graph
+    launches), ``syncs`` (how often the host waits for the device), and ``python_calls``. ``memory`` is the peak in
+    bytes. All other counts are totals over compilation and warm-up.
     """
 
     kernels: int | None = None
@@ -64,8 +64,8 @@ class Exact:
 class Run:
     """One compilation of one test, for comparison: the times of both legs and the conditions of the measurement.
 
-    ``start`` and ``warm_start`` are in seconds. ``code`` identifies the compiled code, and ``device_id`` the device.
-    ``kept_cache`` is true if this run used a persistent compile cache.
+    ``start`` (the cold start) and ``warm_start`` are in seconds. ``code`` identifies the compiled code, and
+    ``device_id`` the device. ``kept_cache`` is true if this run used a persistent compile cache.
     """
 
     wall: Times
@@ -84,10 +84,11 @@ class SpeedSample:
 
     ``wall`` is the time per call, ``host`` the time until the call is enqueued, ``device`` the sum of the kernel
     durations, and ``memory`` the peak in bytes. ``kernels``, ``python_calls`` (both per call) and ``cold_start`` (in
-    seconds) are pairs of an eager and a compiled value. ``exact`` contains the counts of the compiled leg, and
-    ``breaks`` its graph breaks with their locations. ``start`` contains the compiled leg's start-up time in seconds
-    with an empty compile cache and with a filled compile cache, each measured in a fresh process. ``code`` identifies
-    the compiled code. ``problems`` lists the reasons why the times must not be gated.
+    seconds) are pairs of an eager and a compiled value. ``exact`` contains the compiled leg's counts, and
+    ``breaks`` the compiled leg's graph breaks and their locations. ``start`` contains the compiled leg's cold start and
+    warm start in seconds, each measured in a fresh process. The compile cache is empty for the cold start, and filled
+    for the warm start. ``code`` identifies the compiled code. ``problems`` lists the reasons why the times must not be
+    gated.
     """
 
     wall: Paired
@@ -133,10 +134,10 @@ class SpeedSample:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SpeedSample:
-        """Create a sample from the data that ``to_dict`` returned. Raises ValueError for a different schema."""
+        """Create a sample from the data that ``to_dict`` returned. Raises ValueError for another schema version."""
         if data.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(
-                f"the speed sample has schema {data.get('schema_version')!r}, but {SCHEMA_VERSION} is expected"
+                f"the speed sample has schema version {data.get('schema_version')!r}, but {SCHEMA_VERSION} is required"
             )
         fields = {name: value for name, value in data.items() if name != "schema_version"}
         fields["exact"] = Exact(**fields.get("exact", {}))

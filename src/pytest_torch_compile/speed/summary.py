@@ -107,4 +107,4 @@ def _figures(entry: Mapping[str, Any] | None) -> str:
         for name in ("wall", "device")
         if all(getattr(run, name) for run in runs)
     ]
-    return f"{', '.join(means)} ({len(runs)} runs)"
+    return f"{', '.join(means)} (runs: {len(runs)})"

@@ -1,4 +1,4 @@
-"""Let fresh processes compile at the same time and measure one after another. Imports neither torch nor pytest.
+"""Make fresh processes compile at the same time and measure one after another. Imports neither torch nor pytest.
 
 The parent process creates a folder. Each process writes a file there when it has compiled. When all have compiled, the
 parent writes ``go``, and the processes then measure in turn on each device. So no process compiles while another one
@@ -21,8 +21,8 @@ POLL_SECONDS = 0.05
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Inside the ``with`` block, measure without other processes of the same group; wait until that is possible. Does
-    nothing in a process that does not belong to a group.
+    """Wait until this process may measure. Inside the ``with`` block, no other process of its group measures on the
+    same device. Does nothing in a process that does not belong to a group.
     """
     if not (path := os.environ.get(TURNS)):
         yield
@@ -36,11 +36,11 @@ def turn() -> Iterator[None]:
 
 
 def environment(folder: Path, device: str) -> dict[str, str | None]:
-    """Return the environment variables for a process of a group, which measures on this device."""
+    """Return the environment variables for a process that belongs to a group and measures on ``device``."""
     return {TURNS: str(folder / f"{device}.lock")}
 
 
 def begin_if_ready(folder: Path, processes: int) -> None:
-    """Let the group measure if all of its running processes have compiled."""
+    """Start the group's measurements if all of its running processes have compiled."""
     if len(list(folder.glob("ready-*"))) >= processes:
         (folder / "go").touch()

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from .failures import Result
 from .groups import Group, bisected
 
-# A function that runs tests on a release and returns their outcomes; empty if the tests cannot be run on this release.
+# A function that runs tests on a release and returns their outcomes. The result is empty if the tests cannot be run on
+# this release.
 RunOn = Callable[[str, Sequence[str]], Mapping[str, Result]]
 
 
@@ -17,7 +18,8 @@ def bisect(groups: Sequence[Group], releases: Sequence[str], run_on: RunOn) -> l
 
     Args:
         groups: The groups of failures that occur in the newest release but not in the oldest.
-        releases: The releases, oldest first, including both ends. Tests are not run twice on the same release.
+        releases: The releases to bisect, oldest first, including the old and the new release. Tests are not run twice
+            on the same release.
     """
     known: dict[tuple[str, str], Result | None] = {}
 

@@ -25,7 +25,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command; unknown options are passed to pytest."""
     either = "a release such as 2.13.0 (uv creates an environment for it), or the path to a Python interpreter"
     parser.add_argument("--old", required=True, metavar="TORCH", help=f"the old torch version: {either}")
-    parser.add_argument("--new", required=True, metavar="TORCH", help="the new torch version, in the form of --old")
+    parser.add_argument(
+        "--new", required=True, metavar="TORCH", help="the new torch version, in the same format as --old"
+    )
     parser.add_argument(
         "--install",
         action="append",

@@ -29,7 +29,7 @@ _PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 
 
 class TriageError(RuntimeError):
-    """Raised if the two releases cannot be compared; the message is one line."""
+    """Raised when the two releases cannot be compared; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Environment:
     packages: Mapping[str, str] = field(default_factory=dict)
 
     def differences(self, other: Environment) -> list[str]:
-        """Return the differences from the ``other`` environment, except for the torch version, such as ``numpy 1.26.4
-        -> 2.1.0``.
+        """Return the differences in package versions, such as ``numpy 1.26.4 -> 2.1.0``, between this environment and
+        ``other``. Torch is not included.
         """
         names = sorted({*self.packages, *other.packages} - {"torch"})
         versions = [(name, self.packages.get(name, "none"), other.packages.get(name, "none")) for name in names]

@@ -1,4 +1,4 @@
-"""Read the failures of a test run, each with a cause that is taken from the test's checks or from the traceback.
+"""Read the failures of a test run. The cause of a failure is taken from the test's checks or from the traceback.
 
 A cause consists of data that is the same in all affected tests and torch versions: the category and location of a graph
 break, the guard of a recompile, the stage of a wrong result, or the type and location of an exception.
@@ -74,7 +74,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one test: ``passed``, ``failed`` or ``skipped``, its duration, and its failures.
+    """The result of one test: its outcome (``passed``, ``failed`` or ``skipped``), its duration, and its failures.
 
     Expected failures (``xfail``) are included.
     """
@@ -90,8 +90,8 @@ class Result:
 
 
 def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
-    """Return the results of a run by test id, from pytest's reports on each phase. Files that cannot be collected are
-    included.
+    """Return the results of a run, keyed by test id, from pytest's reports on each phase. Files that cannot be
+    collected are included.
 
     The reports include the observations of the test's checks, if the test has checks.
     """

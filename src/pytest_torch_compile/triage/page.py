@@ -39,7 +39,9 @@ class Triage:
 
     @property
     def sentence(self) -> str:
-        """``torch 2.13.0 -> 2.15.0: 3 new failures in 2 groups, 1 gone, 4 known, 0 flaky (120 and 121 tests)``."""
+        """A summary: ``torch 2.13.0 -> 2.15.0: 3 new failures in 2 groups, 1 gone, 4 known, 0 flaky (120 and 121
+        tests)``.
+        """
         failures = Counter[Status]()
         for group in self.groups:
             failures[group.status] += len(group.tests)

@@ -19,7 +19,7 @@ STUCK_SECONDS = 3600.0
 
 
 class _Stuck(Exception):
-    """Raised if no test has finished for too long."""
+    """Raised when no test has finished for too long."""
 
 
 class _Progress:
@@ -49,8 +49,8 @@ def run_tests(
     """Run the tests. ``arguments`` are passed to pytest. If ``tests`` is set, it replaces the selection of tests in
     ``arguments``.
 
-    ``options`` are pytest and plugin options by name. If ``arguments`` does not set the number of workers, there is one
-    worker for each core.
+    ``options`` are pytest and plugin options by name. If ``arguments`` does not set the number of pytest-xdist workers,
+    there is one worker for each core.
 
     Raises:
         TriageError: If pytest does not finish, a test hangs, or no tests are collected.

@@ -34,12 +34,12 @@ def test_message_shows_counts_then_times_then_both_legs_and_the_side() -> None:
     lines = text.splitlines()
     assert lines[:2] == ["kernels per call 46 -> 56", "peak memory 81.9 MB -> 132.9 MB"]
     assert lines[2].startswith(
-        "device time relative to eager's device time is 10.5% longer than in the baseline (95% interval +"
+        "device time relative to eager's device time is 10.5% longer than in the baseline (95% confidence interval +"
     )
     assert lines[2].endswith("% over 7 more compilations)")
     assert lines[3].startswith("wall time relative to eager's device time is 9.4% longer")
     assert "eager device time" in text and "compiled device time" in text and "speedup" in text
-    assert "where: kernels (of +9.4% wall time, kernels +" in text
+    assert "where: kernels (wall time +9.4%: kernels +" in text
     assert text.endswith("pytest 'a.py::test_a' --compile-perf=track --compile-update-baselines")
     assert "a.py:3" not in text
 

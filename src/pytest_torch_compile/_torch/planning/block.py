@@ -1,4 +1,4 @@
-"""The values of a kernel's variable: a ``Block`` with Triton's dtypes, promotion and arithmetic.
+"""The values of one variable in a kernel. A ``Block`` follows Triton's rules for dtypes, type promotion and arithmetic.
 
 A ``Block`` contains the values of one variable in every program of a launch, in a tensor whose first dimension
 enumerates the programs.
@@ -15,7 +15,7 @@ import torch
 
 
 class NotInterpreted(Exception):
-    """Raised if part of a kernel cannot run on the CPU; the message describes this part."""
+    """Raised when part of a kernel cannot run on the CPU; the message describes this part."""
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from typing import Any
 
 import torch
 
-# Maps each option to its value in a plan and a line for the user. A plan lists only the choices that differ from the
-# user's settings.
+# Maps each option to its value in a plan, and to a line for the user. A plan lists only the choices that differ from
+# the user's settings.
 CHOICES: dict[str, tuple[Any, str]] = {
     "shape_padding": (False, "matrix products are not padded (shape_padding)"),
     "max_autotune": (False, "no autotuning: libraries compute matrix products and convolutions (max_autotune)"),
     "max_autotune_gemm": (False, "no autotuning of matrix products (max_autotune_gemm)"),
     "max_autotune_pointwise": (False, "no autotuning of pointwise kernels (max_autotune_pointwise)"),
-    "coordinate_descent_tuning": (False, "no tuning of block sizes (coordinate_descent_tuning)"),
+    "coordinate_descent_tuning": (False, "no coordinate descent tuning of block sizes (coordinate_descent_tuning)"),
     "combo_kernels": (False, "no combined kernels (combo_kernels)"),
 }
 FAST_PATH = "torch.backends.mha"
@@ -63,8 +63,8 @@ def choices_of(
 
 
 def fixed_options(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the mode's Inductor options, updated with ``options``, without the options in ``CHOICES``; None if no
-    options remain.
+    """Return the Inductor options from ``mode`` and ``options``, except those in ``CHOICES``. A value in ``options``
+    overrides the mode's value. Returns None if no options remain.
     """
     return {name: value for name, value in _options(mode, options).items() if name not in CHOICES} or None
 

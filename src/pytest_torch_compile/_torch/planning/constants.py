@@ -4,7 +4,8 @@ Inductor's joint-graph pass folds constants by running operators such as ``aten.
 of a constant does not depend on the device, so ``run_node`` and ``__init__`` of ``UniformValueConstantFolder`` are
 replaced with functions that create tensors on the CPU.
 
-Private name used, checked on torch 2.11, 2.13 and 2.15: this class, in ``torch._inductor.fx_passes.joint_graph``.
+Private name used, checked on torch 2.11, 2.13 and 2.15: ``UniformValueConstantFolder`` in the module
+``torch._inductor.fx_passes.joint_graph``.
 """
 
 from __future__ import annotations

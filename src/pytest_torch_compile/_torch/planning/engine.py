@@ -240,8 +240,8 @@ def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) 
 
 
 def _is_first_gradient(node: Node, gradients: dict[int, torch.Tensor]) -> bool:
-    """Return whether a gradient becomes a leaf's ``.grad``. torch's engine does not copy such a gradient, but a node
-    called from Python would copy it.
+    """Return whether the node receives a leaf's first gradient, with the leaf's strides. torch's engine stores such a
+    gradient as the leaf's ``.grad`` without copying it, but a node called from Python would copy it.
     """
     leaf = getattr(node, "variable", None)
     return leaf is not None and leaf.grad is None and gradients[0].stride() == leaf.stride()

@@ -70,7 +70,9 @@ class CardMode(FakeTensorMode):
         return result
 
     def tensor(self, shape: Shape) -> torch.Tensor:
-        """Create a fake tensor from a description; tensors that share a storage become views of one storage."""
+        """Create a fake tensor from a description. Tensors that are described with the same storage become views of
+        one storage.
+        """
         if shape.storage not in self._storages:
             bytes_of_storage = torch.empty(shape.storage_bytes, dtype=torch.uint8, device="meta")
             self._storages[shape.storage] = bytes_of_storage
@@ -94,7 +96,7 @@ class Shape:
     """The description of a tensor to create. ``storage`` identifies the tensor's storage among the storages of all
     tensors that are sent together.
 
-    ``values`` contains the contents of the storage if planned code runs on values, and None otherwise.
+    ``values`` contains the contents of the storage; it is None unless planned code computes values.
     """
 
     size: tuple[int, ...]

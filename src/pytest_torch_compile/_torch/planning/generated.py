@@ -2,8 +2,8 @@
 nothing.
 
 So planned code runs on fake tensors, and a plan includes allocations, the graphs after a graph break, the backward pass
-and later calls. This file replaces the methods of ``AsyncCompile`` that compile a kernel, the allocation functions that
-generated modules import from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
+and later calls. This module replaces the methods of ``AsyncCompile`` that compile a kernel, the allocation functions
+that generated modules import from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
 ``compile_to_module``, ``count_bytes`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``, ``PyCodeCache`` and
@@ -40,7 +40,7 @@ class Generated:
 class Generator:
     """The graphs that were generated so far. ``call`` is the number of the current call, starting with 1.
 
-    ``launch`` runs a kernel, given its name, source and arguments; it is set only if planned code runs on values.
+    ``launch`` runs a kernel, given its name, source and arguments; it is set only if planned code computes values.
     """
 
     graphs: list[Generated] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Generator:
 
 @dataclass
 class _Kernel:
-    """A kernel that does nothing, unless planned code runs on values."""
+    """A kernel that does nothing, unless planned code computes values."""
 
     generator: Generator
     name: str
@@ -99,7 +99,7 @@ def put_generator() -> Generator:
 
     def cudagraphify(model: Callable[..., Any], static_input_idxs: Any = (), **more: Any) -> Callable[..., Any]:
         changed = [index for index in more.get("mutated_input_idxs", ()) if index not in static_input_idxs]
-        if changed:  # torch would give up on the CUDA graph when it first runs
+        if changed:  # torch would not record a CUDA graph
             reason = cudagraph_utils.get_mutation_stack_trace(more["placeholders"], changed)
             cudagraph_utils.log_cudagraph_skip_and_bump_counter(reason)
         else:

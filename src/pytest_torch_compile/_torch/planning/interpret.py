@@ -232,8 +232,8 @@ def _logical(operator: str, *operands: Callable[[], Any]) -> Any:
 
 
 def _compiled(source: str, name: str, *, only_function: bool = False) -> CodeType:
-    """Compile source code without evaluating its annotations; with ``only_function``, the source is a single function,
-    whose decorators are removed.
+    """Compile source code without evaluating its annotations. If ``only_function`` is true, the source is a single
+    function, and its decorators are removed.
     """
     tree = _Logic().visit(ast.parse(source.lstrip(), f"<{name}>"))
     if only_function:
@@ -247,8 +247,8 @@ _KEPT = ("AutotuneHint", "ReductionHint", "TileHint", "DeviceProperties", "insta
 
 
 def _argument(name: str, value: Any, kind: str) -> Any:
-    """Convert an argument for a kernel. Integers get the width in the kernel's signature, so that they overflow as on a
-    GPU.
+    """Convert an argument for a kernel. Integers get the width that the kernel's signature specifies, so that they
+    overflow as on a GPU.
     """
     if isinstance(value, torch.Tensor):
         if value.dtype not in OF_TORCH:

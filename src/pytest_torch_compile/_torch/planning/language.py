@@ -2,8 +2,8 @@
 
 All programs of a launch run at once. A ``Block`` contains the values of one variable in every program, in a tensor
 whose first dimension enumerates the programs. So a kernel needs only about as many tensor operations as it has lines.
-Triton's own interpreter runs the programs one after another, truncates bfloat16 in some versions, and has no
-``libdevice``.
+Triton's own interpreter runs the programs one after another, truncates values to bfloat16 in some versions instead of
+rounding them, and has no ``libdevice``.
 
 Types are promoted as in Triton. Each load and store is checked against the bounds of its tensor's storage. Lanes that a
 mask excludes contain NaN or large integers, because their values are undefined on a GPU. A function that is not
@@ -151,7 +151,7 @@ def _untupled(blocks: Sequence[Block], value: Any) -> Any:
 
 
 def reduce(value: Any, axis: int | None, combine: Callable[..., Any], keep_dims: bool = False) -> Any:
-    """Implement ``tl.reduce``: combine the two halves of a block until one element is left, as a GPU's threads do."""
+    """Implement ``tl.reduce``: repeatedly combine the halves of a block until one element is left, as on a GPU."""
     blocks = _tensors(value)
     if axis is None:
         blocks, axis = tuple(block.reshape(-1) for block in blocks), 0

@@ -26,7 +26,7 @@ _CPU = torch.device("cpu")
 
 
 class ValuedMode(CardMode):
-    """The mode in which planned code runs on values. ``unknown`` lists the operators and kernels that could not be
+    """The mode in which planned code computes values. ``unknown`` lists the operators and kernels that could not be
     computed, with reasons.
     """
 
@@ -71,7 +71,8 @@ class ValuedMode(CardMode):
                     value = value.new_zeros(tensor.shape)  # the kernel's backward recomputes this value
                 if value.shape != tensor.shape or value.dtype != tensor.dtype:
                     self._not_known(
-                        str(func), NotInterpreted(f"has shape {tuple(value.shape)} and dtype {value.dtype} on the CPU")
+                        str(func),
+                        NotInterpreted(f"the CPU result has shape {tuple(value.shape)} and dtype {value.dtype}"),
                     )
                 else:
                     _keep(tensor, value)
@@ -113,7 +114,7 @@ class ValuedMode(CardMode):
 
 
 def outside() -> AbstractContextManager[Any]:
-    """Inside the ``with`` block, let operators compute values instead of creating fake tensors."""
+    """Inside the ``with`` block, make operators compute values instead of creating fake tensors."""
     context: AbstractContextManager[Any] = unset_fake_temporarily()
     return context
 
@@ -163,7 +164,7 @@ def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _norm(func: Any, args: Any, kwargs: Any) -> Any:
-    """Compute a normalization in float32, as on a GPU, where its statistics have dtype float32, too."""
+    """Compute a normalization in float32, as on a GPU, where its statistics are float32 as well."""
     wide = tree_map(lambda leaf: leaf.float() if _is_tensor(leaf) and leaf.dtype.itemsize == 2 else leaf, args)
     return func(*wide, **kwargs)
 
@@ -224,8 +225,8 @@ def _attention_backward(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _weights(given: Mapping[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the attention weights, the logsumexp of the scores, and the value tensor, repeated for every query
-    head.
+    """Return the attention weights, the logsumexp of the scores, and the value tensor. The value tensor is repeated
+    for every query head.
     """
     if given.get("dropout_p"):
         raise NotInterpreted("random numbers inside a fused attention kernel")

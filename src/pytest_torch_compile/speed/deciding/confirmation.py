@@ -13,21 +13,21 @@ from .exact import AllowMore, Difference
 from .stored_runs import StoredTest
 from .times import Verdict
 
-# A function that compiles and measures at most the given number of additional times, and yields the samples as they
-# become available.
+# A function that performs and measures at most the given number of additional compilations, and yields the samples as
+# they become available.
 Another = Callable[[int], Generator[SpeedSample, None, None]]
 
 
 class NoFigures(RuntimeError):
-    """Raised if an additional process returned no measurements; the message is one line."""
+    """Raised when an additional process returned no measurements; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Decision:
     """The verdict on a test, from the times and counts of all its compilations.
 
-    ``differences`` contains the differences that are certain. ``varying`` contains differences of the first compilation
-    that the other compilations did not confirm, and that may come from the compiler's tuning.
+    ``differences`` contains the differences that are certain. ``varying`` contains the differences in the first
+    compilation that the other compilations did not confirm. Autotuning may have caused these differences.
     """
 
     samples: list[SpeedSample]
@@ -59,7 +59,7 @@ def decide(
     """Decide on a test, and request more compilations while the times seem to have changed but there are too few
     compilations to be sure.
 
-    A second compilation is also requested if a count has changed that may depend on the compiler's tuning.
+    A second compilation is also requested if a count has changed that may depend on autotuning.
 
     Args:
         until_red: if a count is worse, stop after at most two compilations, even if the times are undecided.

@@ -2,16 +2,17 @@
 
 # The false-alarm rate for a whole unchanged suite is 1%. Only a fifth of it is divided among the tests, because stored
 # runs that are fast by chance make both the first run and the additional compilations look slow, and because times have
-# longer tails than a t test assumes.
+# heavier tails than a t test assumes.
 FAMILY_LEVEL = 0.002
 # More compilations are requested if the p-value of a change is below this threshold. For 24 unchanged tests, this leads
 # to 5 to 7 additional compilations in total. The threshold for improvements is stricter, because they do not fail a
 # test.
 SCREEN_OF_A_LOSS, SCREEN_OF_A_GAIN = 0.05, 0.005
-# A few compilations may all have the same tuning; in one test, every stored run was a quarter slower than the run that
-# followed them. So there must be enough stored and additional runs for a rank test alone to detect a change: the number
-# of possible orders must be at least this. With 5 stored runs, 7 additional runs are needed; with 7 stored runs, 5;
-# with 10, 4; and with 15, 3. With fewer than 5 stored runs, even the maximum of 7 additional runs is not enough.
+# Autotuning may choose the same code in a few compilations by chance; in one test, every stored run was a quarter
+# slower than the next run. So there must be enough stored and additional runs for a rank test alone to detect a change:
+# the number of possible orders must be at least this. With 5 stored runs, 7 additional runs are needed; with 7 stored
+# runs, 5; with 10, 4; and with 15, 3. With fewer than 5 stored runs, even the maximum of 7 additional runs is not
+# enough.
 MIN_ORDERS = 700
 # Includes the first compilation.
 MAX_COMPILATIONS = 8
@@ -23,22 +24,22 @@ PRIOR_FREEDOM = 4
 HOST_BOUND = 0.9
 # The maximum number of stored runs of an unchanged test.
 MAX_RUNS = 20
-# With stored runs from this many devices of the same model, the variation between devices is known, so runs on any
-# other device of this model can be judged.
+# If the stored runs come from at least this many devices of the same model, the variation between devices is known, so
+# runs on any other device of this model can be judged.
 ENOUGH_DEVICES = 3
 # If the kernels or the host account for at least this fraction of a change in wall time, the change is attributed to
 # that side alone.
 MOST = 0.7
 
-# Changes in a time that are smaller than this fraction are not reported.
+# A time that changed by less than this fraction is not reported.
 FLOORS = {"device": 0.01, "wall": 0.02, "start": 0.25, "warm_start": 0.25}
-# The typical standard deviation of the log of a time: between compilations, and between processes that share a
-# persistent cache and so run the same code.
+# The typical standard deviation of the log of a time. The first mapping is for different compilations; the second is
+# for processes that share a persistent cache and therefore run the same code.
 SPREADS = {"device": 0.015, "wall": 0.025, "start": 0.08, "warm_start": 0.08}
 SPREADS_OF_A_KEPT_CACHE = {"device": 0.003, "wall": 0.008, "start": 0.08, "warm_start": 0.08}
 
-# Memory is allocated in whole tensors. Padding that the compiler's tuning chose changed the peak by 0.4%.
+# Memory is allocated in whole tensors. Padding that autotuning chose changed the peak by 0.4%.
 MEMORY_SHARE = 0.01
-# Among several thousand calls, processes that ran the same code differed by up to four; an additional kernel adds about
-# fifteen calls.
+# In tests with several thousand Python calls, the number of calls differed by up to four between processes that ran the
+# same code. An additional kernel adds about fifteen calls.
 PYTHON_CALLS_SHARE, PYTHON_CALLS_NUMBER = 0.01, 4

@@ -1,9 +1,9 @@
 """Compare counts exactly, which requires only one stored run. Imports neither torch nor pytest.
 
-Inductor makes some decisions by timing alternatives, such as whether to pad a matrix product. So kernels, memory and
-Python calls may differ between two compilations of the same graph. A baseline keeps every recorded value of these
-quantities, and a new value that exceeds all of them counts only if a second compilation exceeds all of them as well.
-All other quantities are deterministic.
+Inductor makes some decisions, such as whether to pad a matrix product, by timing alternatives (autotuning). So kernels,
+memory and Python calls may differ between two compilations of the same graph. A baseline keeps every recorded value of
+these quantities. A new value above all recorded values is reported only if a second compilation confirms it. All other
+quantities are deterministic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AllowMore = Mapping[str, int | float | None]
 class Quantity:
     """A counted quantity. Its tolerance is the larger of ``share`` (a fraction of the stored value) and ``number``.
 
-    ``tuned`` is true if the compiler's tuning may change the quantity.
+    ``tuned`` is true if autotuning may change the quantity.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Difference:
 
 
 def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None) -> list[Difference]:
-    """Return the quantities for which all new compilations of a test are above, or all below, every stored value."""
+    """Return the quantities whose new values are either all above or all below every stored value."""
     found, allowed = [], allow_more or {}
     for quantity in QUANTITIES:
         more = allowed.get(quantity.name, 0)

@@ -44,8 +44,9 @@ def side_of(verdict: Verdict, split: Split | None) -> Side | None:
 def split_wall(verdict: Verdict, stored: Sequence[Run], new: Sequence[Run]) -> Split | None:
     """Split a change in wall time between kernels and host; None if a device time or a host time is missing.
 
-    Kernels are weighted by the fraction of the wall time that they take. If the host enqueues work more slowly than the
-    device processes it, the device waits for the host, which hides slower kernels, so the host caused the change.
+    The kernels' change is weighted by the fraction of the wall time that the kernels take. If the host enqueues work
+    more slowly than the device processes it, the device waits for the host, which hides slower kernels. In this case,
+    the whole change is attributed to the host.
     """
     effects = {change.metric: change.effect for change in verdict.changes}
     if "wall" not in effects or not all(run.device and run.host for run in (*stored, *new)):

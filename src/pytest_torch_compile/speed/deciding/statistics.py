@@ -1,6 +1,7 @@
-"""Compute statistics that Python's ``statistics`` lacks: trimmed means, their intervals, and Student's t.
+"""Compute statistics that Python's ``statistics`` lacks: trimmed means, their confidence intervals, and Student's t
+distribution.
 
-Student's t is implemented here, because scipy is a hundred times the size of this package.
+The t distribution is implemented here, because scipy is a hundred times as large as this package.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ TRIMMED = 0.25
 
 
 def trimmed_mean(values: Sequence[float]) -> float:
-    """Return the mean without the highest and the lowest quarter of the values."""
+    """Return the mean of the values, excluding the highest quarter and the lowest quarter."""
     drop = int(len(values) * TRIMMED)
     return fmean(sorted(values)[drop : len(values) - drop])
 
@@ -24,7 +25,10 @@ def log_ratios(reference: Sequence[float], measured: Sequence[float]) -> list[fl
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Return half the width of the trimmed mean's 95% interval, from the Winsorized variance (Tukey and McLaughlin)."""
+    """Return half the width of the trimmed mean's 95% confidence interval.
+
+    It is computed from the Winsorized variance (Tukey and McLaughlin).
+    """
     count = len(values)
     drop = int(count * TRIMMED)
     kept = count - 2 * drop

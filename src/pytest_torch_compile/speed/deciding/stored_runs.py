@@ -55,8 +55,8 @@ def _figures(run: Run) -> dict[str, list[float]]:
 
 
 def unknown_device(runs: Sequence[Run], device: str) -> str:
-    """Return the reason why these runs cannot be used to judge runs on ``device``, or ``""``. They cannot be used if
-    they come neither from this device nor from enough other devices.
+    """Return the reason why these runs cannot be used to judge runs on ``device``; ``""`` if they can be used. They
+    cannot be used if they come neither from this device nor from enough other devices.
     """
     known = {run.device_id for run in runs} - {""}
     if not known or device in known or len(known) >= ENOUGH_DEVICES:
@@ -69,16 +69,19 @@ def unknown_device(runs: Sequence[Run], device: str) -> str:
 
 
 def other_cache(runs: Sequence[Run], kept_cache: bool) -> str:
-    """Return the reason why a new run cannot be compared with the stored ``runs``, or ``""``: the stored runs used a
-    persistent compile cache, but the new run does not.
+    """Return the reason why a new run cannot be compared with the stored ``runs``; ``""`` if it can be compared. It
+    cannot be compared if the stored runs used a persistent compile cache, but the new run does not.
     """
     if not runs or kept_cache or not all(run.kept_cache for run in runs):
         return ""
-    return "the baseline was recorded with a persistent compile cache; use one (--compile-cache), or record it again"
+    return (
+        "the baseline was recorded with a persistent compile cache; use such a cache (--compile-cache), or record the "
+        "baseline again"
+    )
 
 
 def new_entry(test: str, benchmark: Mapping[str, Any], samples: Sequence[SpeedSample]) -> Entry:
-    """Return a pytest-benchmark entry with one run for each sample of this test, without the individual rounds."""
+    """Return a pytest-benchmark entry that contains one run for each sample, but no times of individual rounds."""
     stats = {name: value for name, value in (benchmark.get("stats") or {}).items() if name != "data"}
     entry = {name: benchmark.get(name) for name in ("group", "name", "param", "options")}
     ours = {"schema_version": SCHEMA_VERSION, "what": samples[0].what, "mode": samples[0].mode}

@@ -1,13 +1,14 @@
 """Derive a verdict on times from stored and new runs. Imports neither torch nor pytest.
 
-Noise comes from the compilation: two processes that run the same code agree much better than two compilations of the
-same graph. So the times of new compilations are compared with the spread among the stored compilations:
+Noise comes from the compilation: the times of two processes that run the same code agree much better than the times of
+two compilations of the same graph. So the times of new compilations are compared with the spread among the stored
+compilations:
 
 1. If the difference between the first run and the stored runs is unlikely to be chance, up to seven more compilations
    are requested.
 2. The first run is then excluded, because it was selected for being unusual. The additional runs are compared with the
    stored runs by a t test.
-3. The significance level limits the probability of one or more false results in an unchanged suite to 1%.
+3. The significance level limits the probability of at least one false result in an unchanged suite to 1%.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ METRICS: dict[Metric, tuple[str, FindingKind]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """How one time of the new compilations differs from that of the stored compilations. ``effect`` is a log ratio,
-    which is positive if the new compilations are slower.
+    """The change in one kind of time (``metric``) from the stored to the new compilations.
 
-    ``effect`` is the mean over the additional compilations (``compilations`` is their number), or the value of the
-    first compilation if there are none. ``low`` to ``high`` is the effect's 95% interval, ``p_value`` is the one-sided
-    probability that the effect arose by chance, and ``against`` is the name of the eager time by which both the new and
-    the stored times are divided.
+    ``effect`` is a log ratio, which is positive if the new compilations are slower. It is the mean over the additional
+    compilations, or the value of the first compilation if there are none; ``compilations`` is the number of averaged
+    compilations. ``low`` to ``high`` is the effect's 95% confidence interval, and ``p_value`` is one-sided. ``against``
+    is the name of the eager time by which both the new and the stored times are divided; it is empty if the times are
+    not divided.
     """
 
     metric: Metric
@@ -82,14 +83,15 @@ class Verdict:
 
 
 def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
-    """Judge one test. ``tests`` is the number of speed tests in the suite, and ``new`` contains the first run, followed
-    by the additional runs.
+    """Return the verdict on one test. ``tests`` is the number of speed tests in the suite. ``new`` contains the first
+    run, followed by the additional runs.
     """
     if not stored:
         return Verdict("no-baseline", reason="the baseline for this environment has no runs of this test")
     metrics = _measured([*stored, *new])
-    # The significance level is divided by the number of tests, of times per test, and of tries per time. It is raised
-    # by the first run's threshold, because additional runs are judged only if the first run exceeded this threshold.
+    # The significance level is divided by the number of tests, of times per test, and of tries per time. The result
+    # is divided by the first run's threshold, because additional runs are judged only if the first run exceeded this
+    # threshold.
     looks = sum(are_enough(len(stored), further) for further in range(1, MAX_COMPILATIONS))
     level = FAMILY_LEVEL / max(1, tests * len(metrics) * looks) / SCREEN_OF_A_LOSS
     judged = [_judged(metric, stored, new, level) for metric in metrics]
@@ -107,8 +109,8 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
 
 
 def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
-    """Judge one test on two revisions that were compiled from scratch, alternately. Unlike in ``judge``, no run is
-    excluded.
+    """Return the verdict on one test that was compiled from scratch on two revisions, alternately. Unlike ``judge``,
+    this function does not exclude the first run.
     """
     metrics = _measured([*base, *here])
     looks = sum(are_enough(count, count) for count in range(1, MAX_COMPILATIONS + 1))
@@ -135,7 +137,7 @@ def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
 
 
 def are_enough(stored: int, further: int) -> bool:
-    """Return whether these numbers of stored and further compilations are enough to show a change by ranks alone."""
+    """Return whether these numbers of stored and further compilations are enough for a rank test to show a change."""
     return math.comb(stored + further, further) >= MIN_ORDERS
 
 
@@ -197,8 +199,8 @@ def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequ
 
 
 def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> str:
-    """Return the name of the eager time by which a time is divided, so that the speed of the machine cancels out; empty
-    if it is not divided.
+    """Return the name of the eager time by which a time is divided, so that the speed of the machine cancels out;
+    return an empty string if the time is not divided.
 
     If the kernels limit the compiled wall time, a slower host slows down compiled code less than eager, so compiled
     wall time is compared with eager's device time.

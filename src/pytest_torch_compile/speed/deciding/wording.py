@@ -19,17 +19,17 @@ def _seconds(value: float) -> str:
 
 
 def headline(change: Change) -> str:
-    """Return one line that describes a change, with its size and its interval."""
+    """Return one line with the size and the confidence interval of a change."""
     against = f" relative to eager's {METRICS[change.against][0]}" if change.against in METRICS else ""
     size = f"{abs(100 * math.expm1(change.effect)):.1f}% {'longer' if change.effect > 0 else 'shorter'}"
     low, high = sorted((100 * math.expm1(change.low), 100 * math.expm1(change.high)))
     count = f"{change.compilations} more compilation{'s' if change.compilations > 1 else ''}"
-    interval = f"95% interval {low:+.1f} to {high:+.1f}% over {count}"
+    interval = f"95% confidence interval {low:+.1f} to {high:+.1f}% over {count}"
     return f"{METRICS[change.metric][0]}{against} is {size} than in the baseline ({interval})"
 
 
 def interval(change: Change) -> str:
-    """Return the size of a change with its interval, short enough for a table."""
+    """Return the size and the confidence interval of a change, short enough for a table."""
     low, high = (100 * math.expm1(bound) for bound in (change.low, change.high))
     return f"{METRICS[change.metric][0]} {percent(change.effect)} ({low:+.1f} to {high:+.1f}%)"
 
@@ -43,7 +43,7 @@ def where(decision: Decision, stored: Sequence[Run]) -> str:
     if all(change.metric != "wall" for change in decision.times.changed("regressed")):
         return f"where: {side} (wall time did not regress)"
     parts = f"kernels {percent(split.kernels)}, host {percent(split.host)}"
-    return f"where: {side} (of {percent(split.wall)} wall time, {parts})"
+    return f"where: {side} (wall time {percent(split.wall)}: {parts})"
 
 
 def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:

@@ -37,8 +37,10 @@ PROFILED_SECONDS = 0.01
 
 @dataclass
 class WarmLeg:
-    """One leg after its warm-up: ``run`` is one call, ``calls`` the number of calls in a block, ``cold_start`` the
-    seconds that the warm-up cost, and ``memory`` the peak in bytes.
+    """One leg after its warm-up.
+
+    ``run`` performs one call, and ``calls`` is the number of calls in a timed block. ``cold_start`` is the time in
+    seconds by which the warm-up calls took longer than warm calls. ``memory`` is the peak memory in bytes.
     """
 
     run: timing.Run
@@ -48,10 +50,11 @@ class WarmLeg:
 
 
 class Bench:
-    """Warm eager and compiled legs of ``target(*args, **kwargs)``, each with its own copy of the target and the inputs.
+    """The eager leg and the compiled leg of ``target(*args, **kwargs)``, both warmed up.
 
-    ``train=True`` adds the backward pass from every floating-point output. If ``train`` is a callable, it computes
-    the loss. With ``optimizer`` (``params -> Optimizer``), a whole training step is measured. ``compile`` is any
+    Each leg has a separate copy of the target and the inputs. ``train=True`` adds the backward pass from every
+    floating-point output. If ``train`` is a callable, it is the loss function. ``optimizer`` is a function that creates
+    an optimizer from the parameters; if it is set, a whole training step is measured. ``compile`` is any
     ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here. For the
     compiled leg, ``dynamic_dims`` are marked as dynamic, as in ``check_compile``.
 
@@ -102,7 +105,7 @@ class Bench:
         self._before = self._state()
         self._loaded = code.loaded()
         with calm():
-            with not_captured():  # without the trace, compilation is faster, as it is outside pytest
+            with not_captured():  # so that code that compiles during the eager leg is not slowed down by the trace
                 eager = self._warm(partial(build, None))
             with TraceObserver() as observer:
                 compiled = self._warm(partial(build, compiling))
@@ -127,7 +130,7 @@ class Bench:
                 share = PROFILED_SECONDS / timing.BLOCK_SECONDS
                 profiled = {name: max(6, min(200, round(count * share))) for name, count in calls.items()}
                 device, sessions = with_spare_stack(kernels.interleaved_sessions, runs, profiled, SESSIONS)
-            # Python calls are counted last, because counting resets the interpreter's specialisations.
+            # Python calls are counted last, because counting resets the interpreter's specializations.
             eager_calls, compiled_calls = (python_calls(run) for run in runs.values())
         wall, host = ({name: [block[i] for block in blocks] for name, blocks in rounds.items()} for i in (0, 1))
         times = {"wall": wall, "host": host, "device": device} if self._cuda else {"wall": wall}
@@ -196,9 +199,9 @@ def measure_compile(
 ) -> SpeedSample:
     """Measure ``target(*args)``, eager and compiled, in interleaved rounds.
 
-    Rounds stop when half the width of the ratio's 95% interval is at most ``precision``, or after ``seconds``.
-    Compilation, autotuning and CUDA graph recording are excluded from the times and reported as the cold start.
-    ``raw=True`` keeps the times of every round. The other options are the same as for ``Bench``.
+    Rounds stop when half the width of the ratio's 95% confidence interval is at most ``precision``, or after
+    ``seconds``. Compilation, autotuning and CUDA graph recording are excluded from the times and reported as the cold
+    start. ``raw=True`` keeps the times of every round. The other options are those of ``Bench``.
     """
     return Bench(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)
 

@@ -49,7 +49,7 @@ def _free_cores(directory: Path | None) -> Iterator[set[int]]:
         except (
             Timeout,
             PermissionError,
-        ):  # another process has locked these cores, or the lock file of another user cannot be opened
+        ):  # another process has locked these cores, or the lock file belongs to another user
             continue
         try:
             yield set(group)

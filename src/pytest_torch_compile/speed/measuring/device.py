@@ -79,12 +79,12 @@ def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_pro
 
 
 class DeviceBusy(RuntimeError):
-    """Raised if the device cannot be reserved within the time limit; the message is one line."""
+    """Raised when the device cannot be reserved within the time limit; the message is one line."""
 
 
 @contextmanager
 def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None) -> Iterator[None]:
-    """Reserve the device for one speed test, across processes.
+    """Reserve the device for one speed test inside the ``with`` block, so that no other process measures on it.
 
     A child that confirms a verdict for this process inherits the lock through an environment variable.
 
@@ -116,8 +116,8 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
 
 
 def processes_of_holders() -> int:
-    """Return how many of this run's processes may use the device: the workers that share it and, if this process
-    confirms a change for one of them, all processes that do so.
+    """Return how many of this run's processes may use the device: the pytest-xdist workers that share it and, if this
+    process confirms a change for one of these workers, all processes that confirm the change.
     """
     workers = int(os.environ.get("PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU", "1"))
     return workers + int(os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS", "0"))

@@ -38,8 +38,8 @@ class Profiled:
         return round(len(self.took) / self.calls)
 
     def per_call(self, count: int) -> int:
-        """Return a count per call, rounded down. This excludes the profiler's own events, which are fewer than the
-        calls.
+        """Return a count per call, rounded down. Rounding down excludes the profiler's own events, which are fewer
+        than the calls.
         """
         return count // self.calls
 

@@ -11,7 +11,7 @@ from .kernels import Run
 
 
 def free_leftovers() -> None:
-    """Free memory that earlier tests or tuning left allocated, because it would distort this leg's measurements.
+    """Free memory that earlier tests or autotuning left allocated, because it would distort this leg's measurements.
 
     cuBLAS allocates a workspace at the first matrix product, so a leg's memory would depend on whether the leg runs
     first.
@@ -40,6 +40,6 @@ def bytes_in_use() -> int:
 
 def requested(which: str) -> int:
     """Return the number of bytes requested from the allocator. Unlike the number of allocated bytes, it does not depend
-    on blocks that earlier tests left.
+    on cached blocks that earlier tests left behind.
     """
     return int(torch.cuda.memory_stats().get(f"requested_bytes.all.{which}", 0))

@@ -1,4 +1,4 @@
-"""Measure the host's work, as the number of function calls in one call to a target."""
+"""Measure the host's work as the number of function calls during one call of a target."""
 
 from __future__ import annotations
 

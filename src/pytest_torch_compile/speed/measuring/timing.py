@@ -69,7 +69,7 @@ def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0)
 
 @contextmanager
 def quiet_host() -> Iterator[None]:
-    """Inside the ``with`` block, turn off garbage collection and migration between cores."""
+    """Inside the ``with`` block, turn off garbage collection, and keep threads on the same few cores."""
     enabled = gc.isenabled()
     gc.collect()
     gc.freeze()
@@ -93,8 +93,8 @@ def interleave(
 ) -> dict[str, list[tuple[float, float]]]:
     """Run rounds of one block per leg, reversing the order of the legs after each round.
 
-    Stops once half the width of the 95% interval of every leg's ratio to the first leg is at most ``precision``, or
-    after ``seconds``.
+    Stops once half the width of the 95% confidence interval of every leg's ratio to the first leg is at most
+    ``precision``, or after ``seconds``.
     """
     names = list(legs)
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
