@@ -1,8 +1,8 @@
-"""Generate the parts of the documentation that come from code or data, between marks in the pages.
+"""Generate the parts of the documentation that come from code or data, between markers in the pages.
 
 ``python docs/generate.py`` writes them, and with ``--check`` it lists pages that are out of date. They are committed so
 that they can be read without a build. mkdocs loads this file as a hook: on the site, mkdocstrings renders the Python
-reference, and links to files of the repository lead there.
+reference, and links to files outside docs/ point to the repository.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def generated() -> dict[Path, str]:
 
 
 def filled(text: str) -> str:
-    """A page with its generated parts."""
+    """A page with up-to-date generated parts."""
 
     def fill(found: re.Match[str]) -> str:
         made = PARTS[found["name"]](*found["words"].split())
@@ -57,7 +57,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def rendered_by_mkdocstrings(markdown: str) -> str:
-    """A page with the directives of mkdocstrings in place of the reference that is written out for the repository."""
+    """A page with mkdocstrings directives instead of the Python reference that readers on GitHub see."""
 
     def directive(found: re.Match[str]) -> str:
         if found["name"] != "python":
@@ -74,7 +74,7 @@ def rendered_by_mkdocstrings(markdown: str) -> str:
 
 
 def links_to_repository(markdown: str, page: str) -> str:
-    """A page with links that leave docs/ led to the repository; the schema of the report is on the site itself."""
+    """A page whose links to files outside docs/ point to the repository. The report's schema is on the site itself."""
 
     def link(found: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), found["path"]))
@@ -86,7 +86,7 @@ def links_to_repository(markdown: str, page: str) -> str:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Show the schema of the report, which is a part of the package, beside the pages."""
+    """Publish the report's schema, which is part of the package, on the site."""
     from mkdocs.structure.files import File
 
     files.append(File.generated(config, SCHEMA.name, abs_src_path=str(SCHEMA)))
@@ -94,7 +94,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def options() -> str:
-    """Each option with its twin in the ini file below it."""
+    """The table of options. The first column contains the command-line option and the ini option."""
     named = {**declared.OPTIONS, **declared.FLAGS}
     rows = [(f"`--compile-{n}`<br>`compile_{n.replace('-', '_')}`", text) for n, text in named.items()]
     return table([("option, and in the ini file", "meaning"), *rows])
@@ -128,7 +128,7 @@ def statuses() -> str:
 
 
 def _commands(parser: argparse.ArgumentParser, name: str = "", text: str = "") -> list[tuple[Any, ...]]:
-    """The commands that do something: name, parser and one line about each."""
+    """The commands without subcommands: name, parser and one-line help text."""
     nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not nested:
         return [(name, parser, f"{text[:1].upper()}{text[1:]}.")]
@@ -180,12 +180,12 @@ def coverage() -> str:
 
 
 def libraries() -> str:
-    """The results of the battery over other people's libraries."""
+    """The results of ``check_compile`` on third-party libraries."""
     return summary.page()
 
 
 def practices() -> dict[Path, str]:
-    """A page for each practice that the suites cover, with its file."""
+    """The pages for the practices that the suites cover, keyed by file."""
     return {PRACTICES.parent / page_name(entry): practice(entry) for entry in _practices()}
 
 
@@ -228,7 +228,7 @@ PARTS: dict[str, Callable[..., str]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Write the generated parts, or list the pages that lack them."""
+    """Write the generated parts, or list the pages that are out of date."""
     stale = {
         path: text
         for path, text in generated().items()
@@ -236,7 +236,7 @@ def main(arguments: list[str]) -> int:
     }
     for path, text in stale.items():
         if "--check" in arguments:
-            print(f"{path.relative_to(ROOT)} is out of step: run python docs/generate.py")
+            print(f"{path.relative_to(ROOT)} is out of date: run python docs/generate.py")
         else:
             path.write_text(text, encoding="utf-8")
     return int(bool(stale) and "--check" in arguments)

@@ -23,7 +23,7 @@ def test_a_page_out_of_step_is_named_by_the_check_and_written_without_it(monkeyp
     monkeypatch.setattr(generate, "PAGES", [page])
     monkeypatch.setattr(generate, "practices", dict)
     assert generate.main(["--check"]) == 1
-    assert capsys.readouterr().out == "page.md is out of step: run python docs/generate.py\n"
+    assert capsys.readouterr().out == "page.md is out of date: run python docs/generate.py\n"
     assert page.read_text() == PAGE
     assert generate.main([]) == 0
     assert "`graph-break`, " in page.read_text()
