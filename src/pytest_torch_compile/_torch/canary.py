@@ -98,8 +98,8 @@ def observer() -> TraceObserver:
 
 
 def not_shown() -> tuple[list[str], list[str]]:
-    """Return the information that torch does not provide, as two lists: information on which verdicts depend, and
-    information that is only shown in reports. The self-test runs once per process.
+    """Return the names of the information that this torch version does not provide, in two lists: information that
+    verdicts depend on, and information that only reports use. The self-test runs once per process.
     """
     global _not_shown
     with _lock:

@@ -2,11 +2,12 @@
 
 If the log has a handler, torch creates every event, and for that purpose formats graphs and AOTAutograd's metadata.
 Formatting calls the ``__repr__`` of tensor subclasses on fake tensors. The default ``__repr__`` runs ops, which can
-break a graph that would not break otherwise. So the list of handlers appears empty for events that no listener reads.
+break a graph that would not break otherwise. So our handler is hidden from the log for events that no listener reads.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
 behind TORCH_TRACE); ``trace_structured``, which checks ``if trace_log.handlers`` and has the arguments ``name`` and
-``metadata_fn``. Other handlers, such as the handler for TORCH_TRACE, still receive every event.
+``metadata_fn``. If another handler is installed, such as the handler for TORCH_TRACE, torch creates every event, and
+that handler receives it.
 """
 
 from __future__ import annotations

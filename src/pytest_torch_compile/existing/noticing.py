@@ -57,7 +57,7 @@ class Noticing:
             yield
 
     def _handle(self, frame: FrameType) -> None:
-        """Pass a frame to ``hear``. A profiler that is active does not observe the plugin's own work."""
+        """Pass a frame to ``hear``, with any profiler suspended, so that it does not record the plugin's own work."""
         try:
             with profile_function(None):
                 # While a trace function runs, Python does not call any trace function, but a check needs a trace

@@ -45,7 +45,7 @@ class Values:
 
 
 class Recorder:
-    """A recorder for one leg's calls. It reads the values of the leg's fake tensors."""
+    """A recorder for one leg's calls. It reads the values that were computed for the leg's fake tensors."""
 
     def __init__(self, mode: ValuedMode, target: Any) -> None:
         self.records: list[CallRecord] = []

@@ -37,7 +37,7 @@ def saying(reporter: pytest.TerminalReporter, what: str) -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """Describe an error in one line: the message of a system error, or the type and message of any other error."""
+    """Describe an error in one line: the message of an ``OSError``, or the type and message of any other error."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     kind = "" if isinstance(error, BaselineError) else f"{type(error).__name__}: "

@@ -187,8 +187,8 @@ def _source(value: Any) -> str:
 
 
 def _lambda_source(function: types.FunctionType) -> str:
-    """Return the source of a lambda, provided that no other lambda in the same source lines has different source but
-    equal bytecode.
+    """Return the source of a lambda. It is ambiguous if another lambda in the same source lines compiles to the same
+    bytecode from different source.
     """
     lines = _source(function)
     text = textwrap.dedent(lines).strip()
