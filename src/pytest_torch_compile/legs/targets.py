@@ -92,9 +92,9 @@ def argument_label(names: Sequence[str], position: int) -> str:
 def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) -> None:
     """Mark dimensions of a call's tensors as dynamic.
 
-    The keys are argument names or positions. A value is a dimension, a tuple of dimensions, or a dict of dimensions with
-    ranges of sizes. With ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}``, dimension 0 of ``x``, dimensions 0 and 2 of the
-    second argument, and dimension 1 of ``mask`` are dynamic, and the last has sizes from 2 to 512, inclusive.
+    The keys are argument names or positions. A value is a dimension, a tuple of dimensions, or a dict of dimensions
+    with ranges of sizes. With ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}``, dimension 0 of ``x``, dimensions 0 and 2
+    of the second argument, and dimension 1 of ``mask`` are dynamic, and the last has sizes from 2 to 512, inclusive.
 
     A string instead of a range, as in ``{"x": {0: "batch"}, "y": {0: "batch"}}``, marks the dimensions as unbacked. All
     dimensions with the same string have the same size.

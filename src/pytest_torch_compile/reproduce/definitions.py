@@ -187,8 +187,10 @@ def _source(value: Any) -> str:
 
 
 def _lambda_source(function: types.FunctionType) -> str:
-    """Return the source of a lambda. It is ambiguous if another lambda in the same source lines compiles to the same
-    bytecode from different source.
+    """Return the source of a lambda.
+
+    Raises:
+        Unwritable: If another lambda in the same source lines compiles to the same bytecode from different source.
     """
     lines = _source(function)
     text = textwrap.dedent(lines).strip()
