@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ._torch.hints import MAY_FAIL_IN_EAGER, MAY_FOLLOW, dynamic_output_hint
 from ._torch.hints import SEE_CACHE_BYPASS as SEE_CACHE_BYPASS
 from ._torch.hints import SURFACE_ERRORS as SURFACE_ERRORS
@@ -260,11 +262,11 @@ ONLY_INDUCTOR = (
 )
 
 
-def for_break(found: GraphBreak, *, others: bool = False) -> str:
+def for_break(found: GraphBreak, breaks: Sequence[GraphBreak] = ()) -> str:
     """Return the fix for a graph break: the plugin's advice for a known category, and torch's hint otherwise.
 
-    ``others`` is true if there are other breaks, which may have caused this break. If the line is in an installed
-    package, the user cannot change it, so the options for the caller come first.
+    ``breaks`` contains all breaks of the run; any of the others may have caused this break. If the line is in an
+    installed package, the user cannot change it, so the options for the caller come first.
     """
     if found.numbers and found.category in NUMBERS_BREAK:
         fix = f"{' and '.join(found.numbers)}: {NUMPY_NUMBER}"
@@ -274,7 +276,7 @@ def for_break(found: GraphBreak, *, others: bool = False) -> str:
         # torch's hint mentions that the code may fail in eager as well, but the eager run has already finished without
         # an error.
         hints = [hint for hint in found.hints if not MAY_FAIL_IN_EAGER.search(hint)]
-        if others and any(map(MAY_FOLLOW.search, hints)):
+        if len(breaks) > 1 and any(map(MAY_FOLLOW.search, hints)):
             hints = [FOLLOWS]  # torch's other hints are about code that would break the graph on its own
         fix = BREAK_HINTS.get(
             found.category, hints[0] if hints else f"{REWRITE}, or accept the break by its fingerprint"
@@ -282,9 +284,10 @@ def for_break(found: GraphBreak, *, others: bool = False) -> str:
     if not found.installed:
         return fix
     package = found.package
+    number = sum(one.installed and one.package == package for one in breaks) or 1
     return (
         f"this line belongs to {package}; call it outside the compiled function, or allow breaks in {package} with "
-        f"max_graph_breaks={{{package!r}: 1, '*': 0}}. To fix {package} itself: {fix}"
+        f"max_graph_breaks={{{package!r}: {number}, '*': 0}}. To fix {package} itself: {fix}"
     )
 
 

@@ -253,7 +253,7 @@ def test_a_break_that_may_follow_from_another_says_so_where_there_is_one(others,
     torchs = "This graph break may have been caused by an earlier graph break. Resolving it may resolve this one."
     hints = ("Remove it from the return statement.", torchs)
     found = GraphBreak(Location("a.py", 1), "Reconstruction failure", "unsupported code", "gb-1", hints=hints)
-    assert advice.for_break(found, others=others) == fix
+    assert advice.for_break(found, [found, found] if others else [found]) == fix
     other = GraphBreak(Location("a.py", 2), "odd", "data-dependent branch", "gb-2")
     seen = Observation(graph_breaks=[found, *[other] * others])
     first, *_ = judge(seen, Budget(), aborted=False, cudagraphs=False, limit=8)

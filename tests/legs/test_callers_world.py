@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import gc
 import itertools
 import os
 import random
@@ -713,3 +714,27 @@ def test_running_generator_without_a_factory_is_not_green_without_a_word():
     with pytest.raises(CompileCheckFailed) as failure:
         check_compile(model, torch.randn(4), backend="eager", **LOOSE)
     assert {finding.kind for finding in failure.value.findings} <= {"numerics", "not-observable"}
+
+
+@torch.inference_mode()
+def sums(x):
+    return x.view(2, -1).sum(1)
+
+
+def test_failed_compilation_inside_inference_mode_leaves_the_process_as_before():
+    """AOTAutograd raises inside the mode, and torch's own context objects stay in the traceback of the exception."""
+    with pytest.raises(CompileCheckFailed) as failure:
+        check_compile(lambda x: sums(x), torch.ones(2, 4, dtype=torch.long), backend="aot_eager")
+    assert {finding.kind for finding in failure.value.findings} == {"compile-error"}
+    assert not torch.is_inference_mode_enabled()
+    del failure
+    gc.collect()
+    assert torch.rand(3).sum() > 0
+    check_compile(nn.Linear(2, 2), torch.rand(2, 2), train=True, backend="aot_eager")
+
+
+def test_check_inside_the_callers_inference_mode_leaves_it_on():
+    with torch.inference_mode():
+        check_compile(lambda x: x.sin() * 2, torch.rand(3), backend="aot_eager")
+        assert torch.is_inference_mode_enabled()
+    assert not torch.is_inference_mode_enabled() and torch.rand(3, requires_grad=True).sum().requires_grad

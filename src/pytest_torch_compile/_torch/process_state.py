@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .defaults import Defaults, defaults, set_defaults
+from .inference_mode import set_inference_mode
 
 _AUTOCAST_DEVICES = ("cpu", "cuda")
 # torch and its compilers set and use variables with these prefixes themselves, with or without a leading
@@ -59,7 +60,9 @@ class ProcessState:
         dynamo's guards fail.
         """
         now = ProcessState.now()
-        if now.grad != self.grad:
+        if now.inference != self.inference:
+            set_inference_mode(self.inference)
+        if torch.is_grad_enabled() != self.grad:
             torch.set_grad_enabled(self.grad)
         set_defaults(self.defaults)
         for (kind, enabled, dtype), (_, was_enabled, was_dtype) in zip(self.autocast, now.autocast, strict=True):

@@ -79,18 +79,16 @@ def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]
         allowed, total = limits[name], len(counted)
         owner = f" in {name}" if name != "*" else " in other code" if len(limits) > 1 else ""
         for number, one in enumerate(counted, 1):
-            finding = graph_break_finding(
-                one, f"graph break {number} of {total}{owner}, {allowed} allowed", others=len(breaks) > 1
-            )
+            finding = graph_break_finding(one, f"graph break {number} of {total}{owner}, {allowed} allowed", breaks)
             findings.append(replace(finding, measured=total, limit=allowed))
     return findings
 
 
-def graph_break_finding(found: GraphBreak, total: str, *, others: bool = False) -> Finding:
+def graph_break_finding(found: GraphBreak, total: str, breaks: Sequence[GraphBreak] = ()) -> Finding:
     """Return the finding for one graph break, with its source line, torch's message and the fix. ``total`` is the start
     of the finding's message: the number of the break, the number of all breaks, and the limit.
 
-    ``others`` is true if there are other breaks, which may have caused this break.
+    ``breaks`` contains all breaks of the run; any of the others may have caused this break.
     """
     place = found.location
     lines = [place.source] if place.source else []
@@ -101,7 +99,7 @@ def graph_break_finding(found: GraphBreak, total: str, *, others: bool = False) 
         lines.append("torch skipped the function, so the whole function runs eagerly")
     whole = f"{found.reason}\n{found.explanation}" if found.category == OTHER else found.explanation
     lines += [f"torch says: {without_doubt(whole).strip() or found.reason}", f"fingerprint {found.fingerprint}"]
-    hint = advice.for_break(found, others=others)
+    hint = advice.for_break(found, breaks)
     message = f"{total}: {found.category}"
     return Finding("graph-break", message, place, "\n".join(lines), hint)
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
+from .._torch.inference_mode import kept_dispatch_keys
 from .._torch.lazy_libraries import set_up_imported
 from .._torch.process_state import ProcessState
 from .._torch.sandbox import (
@@ -329,12 +330,13 @@ class Leg:
         calls in the same leg.
         """
         callers = ProcessState.now()
-        self._process.put()
-        try:
-            yield
-        finally:
-            self._process = ProcessState.now()
-            callers.put()
+        with kept_dispatch_keys():
+            self._process.put()
+            try:
+                yield
+            finally:
+                self._process = ProcessState.now()
+                callers.put()
 
 
 def _flat(named: Mapping[str, Any]) -> Flat:

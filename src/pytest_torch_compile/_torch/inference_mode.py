@@ -1,0 +1,37 @@
+"""Leave inference mode after code that did not leave it.
+
+If a compilation fails inside ``torch.inference_mode``, torch's context object is not exited, but remains in the
+exception's traceback. Inference mode then stays on until the object is destroyed. Its destruction forces back the
+dispatch keys that were in use during the compilation, with which most functions of torch raise an internal error.
+
+Private names used, checked on torch 2.11, 2.13 and 2.15: ``torch._C._InferenceMode``, ``_ForceDispatchKeyGuard`` and
+``_dispatch_tls_local_include_set`` (``..._exclude_set``).
+"""
+
+from __future__ import annotations
+
+import gc
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+_kept: list[Any] = []  # contexts that must not be destroyed
+
+
+def kept_dispatch_keys() -> AbstractContextManager[Any]:
+    """Restore the dispatch keys of this thread after the ``with`` block."""
+    core: Any = torch._C
+    keys = core._dispatch_tls_local_include_set(), core._dispatch_tls_local_exclude_set()
+    guard: AbstractContextManager[Any] = core._ForceDispatchKeyGuard(*keys)
+    return guard
+
+
+def set_inference_mode(enabled: bool) -> None:
+    """Turn inference mode on or off in this thread, although a context that was entered later has not been exited."""
+    core: Any = torch._C
+    # The garbage collector does not know these objects, but it knows what holds them.
+    _kept.extend(one for one in gc.get_referents(*gc.get_objects()) if type(one) is core._InferenceMode)
+    mode = core._InferenceMode(enabled)
+    mode.__enter__()
+    _kept.append(mode)
