@@ -4,8 +4,8 @@ If a compilation fails inside ``torch.inference_mode``, torch's context object i
 exception's traceback. Inference mode then stays on until the object is destroyed. Its destruction forces back the
 dispatch keys that were in use during the compilation, with which most functions of torch raise an internal error.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``torch._C._InferenceMode``, ``_ForceDispatchKeyGuard`` and
-``_dispatch_tls_local_include_set`` (``..._exclude_set``).
+Private names used, checked on torch 2.6, 2.11, 2.13 and 2.15: ``torch._C._InferenceMode``,
+``_ForceDispatchKeyGuard``, ``_dispatch_tls_local_include_set`` and ``_dispatch_tls_local_exclude_set``.
 """
 
 from __future__ import annotations
