@@ -13,7 +13,7 @@ also used for anything else. The docstring of each module describes what the mod
 - ``fake``: fake CUDA tensors;
 - ``valued``: fake CUDA tensors that also have values, because each operator is also computed on the CPU;
 - ``ptxas``: compiling generated kernels for the GPU;
-- ``interpret``, ``language``: running generated kernels on the CPU;
+- ``interpret``, ``language``, ``mathematics``, ``block``, ``pointer``: running generated kernels on the CPU;
 - ``choices``: fixed values for decisions that Inductor normally makes by timing.
 """
 
