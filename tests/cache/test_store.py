@@ -88,7 +88,7 @@ def test_changed_byte_is_refused():
 
 def test_artifacts_of_another_schema_are_refused():
     header = {"schema": 99, "environment": HERE, "parts": [], "sha256": ""}
-    assert "schema 99" in refusal(MAGIC + json.dumps(header).encode() + b"\n")
+    assert "schema version 99" in refusal(MAGIC + json.dumps(header).encode() + b"\n")
 
 
 def test_other_file_is_refused():

@@ -12,12 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile, compile_guard  # noqa: E402
+from pytest_torch_compile.budget import Budget  # noqa: E402
 from pytest_torch_compile.check.judge import judge  # noqa: E402
-from pytest_torch_compile.findings import (  # noqa: E402
-    Budget,
-    CallReport,
-    CompileReport,
-)
+from pytest_torch_compile.findings import CallReport, CompileReport  # noqa: E402
 from pytest_torch_compile.observation import Graph, Observation  # noqa: E402
 from pytest_torch_compile.report.failure_text import failure_text  # noqa: E402
 

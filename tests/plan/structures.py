@@ -165,7 +165,7 @@ HEADS = (2, 4, 64, 64)
 X, W = tensor(), tensor(512, 512)
 ONE_KERNEL = Budget(max_kernels=1, max_graph_breaks=1)
 TWO_LAUNCHES = Budget(max_kernels=2)
-MEMORY = Budget(max_memory=12 * X.numel() * 2 + W.numel() * 2)
+MEMORY = Budget(max_memory=10 * X.numel() * 2 + W.numel() * 2)
 BREAK = Budget(max_graph_breaks=1)
 
 # By name: the defect, the innocent, and the kind of the finding (or "" where the plan shows it without a limit).

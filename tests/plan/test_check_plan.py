@@ -115,7 +115,7 @@ def test_check_plan_leaves_model_and_process_alone() -> None:
 
 
 def test_a_card_of_the_callers_own_over_its_budget_fails() -> None:
-    with pytest.raises(CompileCheckFailed, match=r"3 kernels in one call, 2 allowed") as failed:
+    with pytest.raises(CompileCheckFailed, match=r"3 kernels, 2 allowed") as failed:
         check_plan(models.Block(), X, gpu=OWN_CARD, max_kernels=2)
     plan = failed.value.report
     assert isinstance(plan, Plan) and plan.gpu == OWN_CARD and "cc=86" in plan.code[0]

@@ -158,7 +158,9 @@ def test_damaged_file_is_one_line_and_is_kept(project, text):
 def test_file_of_another_version_is_left_alone(project):
     path = project.tester.path / "compile-accepted.json"
     path.write_text('{"schema_version": 9, "tests": {}}')
-    assert lines_with(project(BREAKS, "--compile-accept"), "not written: *schema 9".replace("*", f"{path} has "))
+    assert lines_with(
+        project(BREAKS, "--compile-accept"), "not written: *schema version 9".replace("*", f"{path} has ")
+    )
     assert json.loads(path.read_text())["schema_version"] == 9
 
 

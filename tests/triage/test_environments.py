@@ -50,7 +50,7 @@ def test_release_that_uv_cannot_install_is_named(uv, tmp_path):
 
 def test_missing_uv_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(TriageError, match="pip install uv, or use interpreters"):
+    with pytest.raises(TriageError, match="pip install uv, or pass interpreters"):
         environment("2.13.0", [], tmp_path)
 
 
