@@ -105,14 +105,12 @@ def check_artifact(
         *args: The arguments of a single call, if ``calls`` is not set.
         calls: The calls; the artifact is built from the first call. If a later call raises an exception in eager, the
             artifact must raise an exception in that call as well.
-        via: ``"aot_inductor"`` (a package of ``torch._inductor.aoti_compile_and_package``), ``"export"``
-            (``torch.export.save``) or ``"precompile"`` (``aot_compile`` of the compiled model, loaded with
-            ``torch.compiler.load_compiled_function``; torch 2.11 and newer).
+        via: ``"aot_inductor"`` (an AOTInductor package), ``"export"`` (``torch.export.save``) or ``"precompile"``
+            (``aot_compile`` of the compiled model; torch 2.11 and newer).
         dynamic_dims: The dimensions whose sizes vary, as in ``check_compile``.
         options: Inductor options, for ``"aot_inductor"`` and ``"precompile"``.
         tolerances: How close the artifact's results must be to the eager results.
-        prepare: A function that is called in the fresh process before the artifact is loaded, for example to register
-            custom ops.
+        prepare: A function to call in the fresh process before loading, for example to register custom ops.
         path: The path at which to keep the artifact. By default, the artifact is removed after the check.
         timeout: The time limit for the fresh process, in seconds.
         seed: The random seed, which is set before each call.
@@ -267,8 +265,7 @@ def answers(
     if prepare is not None:
         prepare()
     result = Answers()
-    observer = TraceObserver()  # the parent has already verified the observer
-    with observer:
+    with TraceObserver() as observer:  # the parent has already verified the observer
         started = time.perf_counter()
         try:
             runnable = artifacts.load(via, file, model)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .._torch import support
-from .._torch.planning import VARIABLE, missing
+from .._torch.planning import COMPILER, VARIABLE, missing
 from ..budget import Budget, as_budget
 from ..check.describe import rerun_command, target_name
 from ..check.exact_limits import Figure, Figures, limit_findings
@@ -168,7 +168,7 @@ def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
     with TemporaryFolder("torch-compile-plan-") as cache:
         environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
         payloads = [(task.payload, task.judge is not None) for task in tasks]
-        preload = [planned.__module__, "torch._inductor.compile_fx"]
+        preload = [planned.__module__, COMPILER]
         return run_fresh(
             planned, payloads, tasks[0].plan.gpu, seconds=timeout, environment=environment, preload=preload
         )

@@ -17,8 +17,8 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 ALL = "PYTEST_TORCH_COMPILE_GPUS"
 SHARED_BY = "PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU"
 
-# Memory that a process needs in addition to its tensors: on a GPU for the CUDA context and library workspaces, and on
-# the host for torch, Triton and the compilers.
+# Generous estimates, not measurements, of the memory that a process needs in addition to its tensors: on a GPU for the
+# CUDA context and library workspaces, and on the host for torch, Triton and the compilers.
 GPU_BYTES, HOST_BYTES = 2 * 2**30, 5 * 2**30
 MEMORY_OF_HOST = Path("/proc/meminfo")
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .generated import Generator
 
 OLDEST = Version("2.11")  # the stand-ins have not been tested with older versions of torch
+COMPILER = "torch._inductor.compile_fx"  # importing this module takes most of the time of a plan
 VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set in a process that the stand-ins may change permanently
 
 

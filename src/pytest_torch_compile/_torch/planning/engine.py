@@ -9,7 +9,8 @@ AOTAutograd asks the engine whether the graph is retained. If the graph is not r
 So the function that answers this question is replaced as well.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and ``_input_metadata`` of a node,
-``torch._C._autograd._get_current_graph_task_keep_graph``, ``set_stack_trace`` and ``set_grad_fn_seq_nr`` of
+``torch._C._autograd._get_current_graph_task_keep_graph``, ``torch.autograd.Variable._execution_engine``,
+``torch.utils._python_dispatch._disable_current_modes``, ``set_stack_trace`` and ``set_grad_fn_seq_nr`` of
 ``torch.fx.traceback``.
 """
 
