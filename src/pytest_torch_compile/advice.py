@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ._torch.hints import MAY_FAIL_IN_EAGER, MAY_FOLLOW, dynamic_output_hint
+from ._torch.hints import MAY_FAIL_IN_EAGER, MAY_FOLLOW, RAISED_IN_CODE, dynamic_output_hint
 from ._torch.hints import SEE_CACHE_BYPASS as SEE_CACHE_BYPASS
 from ._torch.hints import SURFACE_ERRORS as SURFACE_ERRORS
 from .observation import GraphBreak
@@ -13,6 +13,10 @@ from .observation import GraphBreak
 EXPLANATIONS: dict[str, str] = {
     "size": "a tensor size changed; mark the dimension as dynamic (dynamic_dims=...), compile with dynamic=True, or "
     "pad to a fixed set of sizes",
+    "constant-size": "a tensor size changed, and the code requires the size to be constant (a Python loop over the "
+    "dimension, int(size), or a comparison of the size with a number), so dynamic=True and dynamic_dims do not help; "
+    "set TORCH_LOGS=+dynamic to find the line and rewrite it, pad to a fixed set of sizes, or allow one recompile for "
+    "each size with max_recompiles",
     "size-0-or-1": "torch specializes on sizes 0 and 1, and compiles a separate graph for each of them, even "
     "with dynamic=True; allow one recompile for each, or avoid these sizes",
     "duck-shape": "two dimensions had the same size in the first call, so torch assumed that they are always equal "
@@ -90,10 +94,20 @@ NUMPY_NUMBER = (
     "torch traces a NumPy scalar as a tensor; convert it to a Python number where it is set, with float(...) or "
     "int(...)"
 )
+DEPENDS_ON_DATA = (
+    "the line at which torch stops depends on the value or the size that this op returns; use torch.cond or torch.where "
+    "there instead of a Python branch, or declare the outcome with torch._check(...)"
+)
+OTHER_BREAKS_FIRST = "remove the break at that line first: with fullgraph=True, this op does not break the graph"
 REWRITE = "rewrite the line with operations that torch.compile can trace"
 FOLLOWS = (
     "this break may be a consequence of another break in the same function or in a function that it calls; "
     "remove that break first"
+)
+RAISES_IN_CODE = (
+    "this line raises an exception that nothing in the compiled function catches. If eager code raises the exception "
+    "too, expect it with raises(...) or raise it outside the compiled function. Otherwise the compiled code takes "
+    "another branch: look for torch.compiler.is_compiling()"
 )
 NO_FULLGRAPH = f"{REWRITE}, or run the check with fullgraph=False"
 
@@ -140,10 +154,9 @@ CUDAGRAPHS = (
 )
 
 # Compiled results that differ from eager.
-COMPARE_STAGES = "try backend='eager', then backend='aot_eager': the first that fails shows the stage at fault"
 LOOK_FOR_A_DEFECT = (
     "the difference is larger than rounding errors, so look for a bug; a looser tolerance would only hide it. To "
-    f"find the stage at fault, {COMPARE_STAGES}"
+    f"find the cause, {FIND_STAGE}"
 )
 LOST_WRITE = "return the new value instead of writing it in place, or write it to the tensor itself with copy_()"
 UNEXPECTED_WRITE = "clone the tensor before passing it to the compiled function"
@@ -159,7 +172,7 @@ CONTIGUOUS = "call .contiguous() (or .contiguous(memory_format=...)) on the tens
 METADATA = {
     "type": "return the same tensor class in the eager and compiled runs: to keep a subclass, define "
     "__torch_function__ or __torch_dispatch__, or wrap the result outside the compiled function",
-    "shape": f"{COMPARE_STAGES}. Create tensors with torch's factory functions, such as torch.empty(size): "
+    "shape": f"{FIND_STAGE}. Create tensors with torch's factory functions, such as torch.empty(size): "
     "torch.Tensor(size) interprets a traced size as a value",
     "dtype": "set the dtype explicitly where the value is created (dtype=..., .to(...)): the promotion rules of "
     "NumPy and Python differ from the rules in traced code",
@@ -178,6 +191,11 @@ RANDOM_STREAM = (
     "random ops. tolerances=Tolerances(rng=False) turns this comparison off"
 )
 ONLY_COMPILED_RAISES = "try backend='eager' to find out whether tracing or the backend raises the exception"
+_ONLY_TRACED = (
+    "look at the code itself: backend='eager' runs the ops that dynamo traced and compiles nothing, so either dynamo "
+    "traced the code incorrectly, or the code branches on torch.compiler.is_compiling()"
+)
+_TRACED_OR_AOT = "try backend='eager': if the check then passes, AOTAutograd is at fault, otherwise dynamo"
 ONLY_EAGER_RAISES = (
     "compiled code skips a check that eager code performs; use torch._check() to check data, and check shapes "
     "before the call"
@@ -276,6 +294,8 @@ def for_break(found: GraphBreak, breaks: Sequence[GraphBreak] = ()) -> str:
         # torch's hint mentions that the code may fail in eager as well, but the eager run has already finished without
         # an error.
         hints = [hint for hint in found.hints if not MAY_FAIL_IN_EAGER.search(hint)]
+        if RAISED_IN_CODE.search(found.reason):
+            hints = [RAISES_IN_CODE]
         if len(breaks) > 1 and any(map(MAY_FOLLOW.search, hints)):
             hints = [FOLLOWS]  # torch's other hints are about code that would break the graph on its own
         fix = BREAK_HINTS.get(
@@ -294,7 +314,16 @@ def for_break(found: GraphBreak, breaks: Sequence[GraphBreak] = ()) -> str:
 def for_artifact(hint: str, via: str) -> str:
     """Adapt the fix for a comparison to artifacts that were built with ``via``, whose backend cannot be changed."""
     stages = COMPARE_ARTIFACT if via == "export" else f"{COMPARE_ARTIFACT}, and {TRY_EXPORT}"
-    return hint.replace(COMPARE_STAGES, stages)
+    return hint.replace(FIND_STAGE, stages)
+
+
+def for_backend(hint: str, backend: str) -> str:
+    """Adapt a fix that recommends other backends to a check that uses one of these backends already."""
+    if backend == "eager":
+        hint = hint.replace(FIND_STAGE, _ONLY_TRACED).replace(ONLY_COMPILED_RAISES, _ONLY_TRACED)
+    elif backend == "aot_eager":
+        hint = hint.replace(FIND_STAGE, _TRACED_OR_AOT)
+    return hint
 
 
 def after_break(line: int) -> str:
@@ -329,8 +358,8 @@ def keep_out_of_state(path: str) -> str:
 def fixed_size(size: str) -> str:
     """Return the fix for a dimension that is marked as dynamic but that the code specializes to one size."""
     return (
-        f"torch specializes this dimension to {size}, because the code compares the size with a number or converts it "
-        "to a number; rewrite that line, or do not mark the dimension as dynamic (dynamic_dims=..., mark_dynamic)"
+        f"torch specializes this dimension to {size}, because the code loops over it, compares its size with a number "
+        "or converts the size to a number; rewrite that line, or do not mark the dimension as dynamic (dynamic_dims=..., mark_dynamic)"
     )
 
 

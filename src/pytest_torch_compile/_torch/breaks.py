@@ -41,6 +41,8 @@ OTHER = "unsupported code"  # breaks that belong to no other category, shown wit
 # Parts of torch's message that are ignored: advice that mentions other causes, and lines of the user's code.
 _ADVICE = re.compile(r"^\s*Hint: .*(?:\n {4}.*)*|^Stack variable source attribution:(?s:.*)", re.M)
 REFUSED = "graph that the backend refuses"
+_SCALAR, _DYNAMIC_OUTPUT = "scalar from a tensor", "dynamic output shape"
+CAPTURED_BY_FULLGRAPH = (_SCALAR, _DYNAMIC_OUTPUT)  # see support.FULLGRAPH_CAPTURES_MORE
 _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (REFUSED, re.compile(r"^Backend compiler `[^`]*` failed|^Backend compiler exception", re.M)),
     (
@@ -52,7 +54,7 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     (
-        "scalar from a tensor",
+        _SCALAR,
         re.compile(
             r"Tensor\.item|capture_scalar_outputs|\btolist\b|_local_scalar_dense|"
             r"builtin: bool \[[^,]*TensorVariable|builtin operator `bool` with argument types \['Tensor",
@@ -68,7 +70,7 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     (
-        "dynamic output shape",
+        _DYNAMIC_OUTPUT,
         re.compile(r"dynamic shape operator|dynamic_output_shape|data.dependent (?:operator|output shape)", re.I),
     ),
     (

@@ -14,6 +14,7 @@ SEE_CACHE_BYPASS = (
 
 MAY_FAIL_IN_EAGER = re.compile(r"may result in an error when running in eager")
 MAY_FOLLOW = re.compile(r"may have been caused by an earlier graph break")
+RAISED_IN_CODE = re.compile(r"^Observed exception")
 _DOUBT = re.compile(rf"^\s*Hint: [^\n]*{MAY_FAIL_IN_EAGER.pattern}.*(?:\n {{4}}.*)*\n?", re.M)
 
 _CAPTURE = "or let dynamo capture such ops: torch._dynamo.config.capture_dynamic_output_shape_ops = True"

@@ -32,6 +32,8 @@ _HAS = {
 }
 _EARLIER_NAMES = {"dynamic_shapes": "shapes_spec"}
 _NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile removes these arguments from the options
+# Whether torch captures ops that return Python scalars or have data-dependent output shapes with fullgraph=True only.
+FULLGRAPH_CAPTURES_MORE = Version(Version(torch.__version__).base_version) >= Version("2.10")
 CONSTRAINT_VIOLATION = "ConstraintViolationError"
 
 

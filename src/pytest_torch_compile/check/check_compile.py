@@ -6,16 +6,18 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from .. import settings
+from .. import advice, settings
 from .._torch import support
 from .._torch.compiled import uncompiled
 from .._torch.deviations import deviations
 from .._torch.sandbox import sandbox
+from .._torch.trace import error_location
 from .._torch.warning_filters import calm
 from ..budget import Budget, as_budget
 from ..diagnose import Remake, diagnosis
@@ -274,6 +276,8 @@ def _findings(work: Work, run: Run, budget: Budget, compiling: Compiling) -> lis
         limit=compiling.more.get("recompile_limit") or support.recompile_limit(),
         deviations=run.deviations,
         expects_graphs=not all(call.exceptions for call in work.calls),
+        dynamic=compiling.dynamic,
+        stopped_at=error_location(run.refused) if run.refused is not None and support.FULLGRAPH_CAPTURES_MORE else None,
     )
     accepted = run.seen.graph_breaks and {b.fingerprint for b in run.seen.graph_breaks} <= set(budget.accepted_breaks)
     error = run.compile_error or (run.refused if not judged and not accepted else None)
@@ -286,7 +290,8 @@ def _findings(work: Work, run: Run, budget: Budget, compiling: Compiling) -> lis
     judged += steady_findings(run.late, run.seen, work.warmup)
     judged += limit_findings(budget, run.seen, run.figures) if run.compile_error is None else []
     compared = merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
-    return judged + without_failed_compilations(compared, run.seen)
+    judged += without_failed_compilations(compared, run.seen)
+    return [replace(finding, hint=advice.for_backend(finding.hint, compiling.name)) for finding in judged]
 
 
 def _remarks(run: Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:

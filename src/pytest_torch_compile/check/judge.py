@@ -7,12 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from .. import advice
-from .._torch.breaks import OTHER
+from .._torch.breaks import CAPTURED_BY_FULLGRAPH, OTHER
 from .._torch.causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
 from .._torch.hints import without_doubt
 from ..budget import Budget
 from ..findings import Finding
-from ..observation import CompileError, CudagraphRuns, Deviation, EagerFallback, GraphBreak, Observation, Recompile
+from ..observation import (
+    CompileError,
+    CudagraphRuns,
+    Deviation,
+    EagerFallback,
+    GraphBreak,
+    Location,
+    Observation,
+    Recompile,
+)
 from ..report.failure_text import count, cudagraphs, numbered
 
 
@@ -25,6 +34,8 @@ def judge(
     limit: int,
     deviations: Sequence[Deviation] = (),
     expects_graphs: bool = True,
+    dynamic: bool | None = None,
+    stopped_at: Location | None = None,
 ) -> list[Finding]:
     """Return the findings of one run. ``aborted`` is true if compilation raised an exception, so that a missing graph
     is not a finding.
@@ -32,9 +43,12 @@ def judge(
     ``expects_graphs`` is false if everything may have been compiled before the run. ``limit`` is torch's recompile
     limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from
     torch's defaults; if a deviation caused a finding, the finding mentions the deviation.
+
+    ``dynamic`` is the argument of torch.compile. ``stopped_at`` is the line at which torch stopped with fullgraph=True, if the run itself is a second run without
+    fullgraph and torch captures more ops with fullgraph=True than without.
     """
-    findings = _graph_breaks(seen.graph_breaks, budget) + not_observable(seen.undecided)
-    findings += _recompiles(seen.recompiles, budget)
+    findings = _graph_breaks(seen.graph_breaks, budget, stopped_at) + not_observable(seen.undecided)
+    findings += _recompiles(seen.recompiles, budget, dynamic)
     first_of_each_frame = {(f.frame, f.location): f for f in reversed(seen.fallbacks)}
     fallbacks = [_fallback(fallback, limit) for fallback in reversed(first_of_each_frame.values())]
     findings += caused(fallbacks, deviations, LIMITS)
@@ -73,13 +87,15 @@ def not_restored(paths: Sequence[str], objects: Sequence[str]) -> list[Finding]:
     return [Finding("not-observable", message, None, detail, advice.MAKE_AFRESH)]
 
 
-def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget) -> list[Finding]:
+def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget, stopped_at: Location | None) -> list[Finding]:
     limits, findings = budget.breaks_by_package, list[Finding]()
     for name, counted in budget.exceeded(breaks).items():
         allowed, total = limits[name], len(counted)
         owner = f" in {name}" if name != "*" else " in other code" if len(limits) > 1 else ""
         for number, one in enumerate(counted, 1):
             finding = graph_break_finding(one, f"graph break {number} of {total}{owner}, {allowed} allowed", breaks)
+            if stopped_at is not None and one.category in CAPTURED_BY_FULLGRAPH:
+                finding = _captured_by_fullgraph(finding, stopped_at, breaks)
             findings.append(replace(finding, measured=total, limit=allowed))
     return findings
 
@@ -96,7 +112,8 @@ def graph_break_finding(found: GraphBreak, total: str, breaks: Sequence[GraphBre
         lines.append(f"inside {place.library}: {place.library.source}".rstrip(": "))
     lines += [f"called from {caller.shown()}: {caller.source}".rstrip(": ") for caller in found.callers[::-1]]
     if found.skipped_frame:
-        lines.append("torch skipped the function, so the whole function runs eagerly")
+        skipped = found.stack[0].function if found.stack else "the function"
+        lines.append(f"torch skipped {skipped}, so all of {skipped} runs eagerly")
     whole = f"{found.reason}\n{found.explanation}" if found.category == OTHER else found.explanation
     lines += [f"torch says: {without_doubt(whole).strip() or found.reason}", f"fingerprint {found.fingerprint}"]
     hint = advice.for_break(found, breaks)
@@ -104,11 +121,27 @@ def graph_break_finding(found: GraphBreak, total: str, breaks: Sequence[GraphBre
     return Finding("graph-break", message, place, "\n".join(lines), hint)
 
 
-def _recompiles(recompiles: Sequence[Recompile], budget: Budget) -> list[Finding]:
+def _captured_by_fullgraph(finding: Finding, stopped_at: Location, breaks: Sequence[GraphBreak]) -> Finding:
+    """Return the finding for a break at an op that torch captures with fullgraph=True: the cause is the line at which
+    torch then stopped.
+    """
+    place = (stopped_at.file, stopped_at.line)
+    if finding.location is not None and place == (finding.location.file, finding.location.line):
+        return finding
+    elsewhere = any(place == (one.location.file, one.location.line) for one in breaks)
+    source = f": {stopped_at.source}" if stopped_at.source else ""
+    line = f"with fullgraph=True, torch captures this op and stops at {stopped_at.shown()}{source}"
+    hint = advice.OTHER_BREAKS_FIRST if elsewhere else advice.DEPENDS_ON_DATA
+    return replace(finding, evidence=f"{finding.evidence}\n{line}", hint=hint)
+
+
+def _recompiles(recompiles: Sequence[Recompile], budget: Budget, dynamic: bool | None) -> list[Finding]:
     allowed, total = _number(budget.max_recompiles), len(recompiles)
     if total <= allowed:
         return []
     causes = Counter(recompile.guards[0].cause for recompile in recompiles if recompile.guards)
+    if _constant_sizes(recompiles, dynamic):
+        causes = Counter({"constant-size" if cause == "size" else cause: n for cause, n in causes.items()})
     lines = dict.fromkeys(recompile.after_break for recompile in recompiles if recompile.after_break)
     hints = [*map(advice.after_break, lines), *(advice.for_guard(cause) for cause, _ in causes.most_common())]
     return [
@@ -123,6 +156,20 @@ def _recompiles(recompiles: Sequence[Recompile], budget: Budget) -> list[Finding
             limit=allowed,
         )
     ]
+
+
+def _constant_sizes(recompiles: Sequence[Recompile], dynamic: bool | None) -> bool:
+    """Return whether the code, and not torch's choice, makes sizes constant, so that marking dimensions as dynamic does
+    not help.
+
+    torch makes a dimension dynamic in the first recompile that its size causes, and from the start with dynamic=True.
+    If the size of the same dimension causes another recompile, the code requires that size.
+    """
+    if dynamic is False:
+        return False
+    of_size = [(one.frame, one.guards[0]) for one in recompiles if one.guards and one.guards[0].cause == "size"]
+    changed = Counter((frame, guard.names, guard.text.partition(" expected ")[0]) for frame, guard in of_size)
+    return max(changed.values(), default=0) > (0 if dynamic else 1)
 
 
 def _described(recompile: Recompile) -> str:

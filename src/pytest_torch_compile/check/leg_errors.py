@@ -34,7 +34,8 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
             raise usage_error(f"call {record.number}, {leg}: {fault}", record.error) from None
     if expected.error is not None and actual.error is not None and not expected.exceptions:
         error = expected.error
-        raised = f"call {expected.number} raises an exception in eager, before torch.compile is involved"
+        where = "" if expected.part == "forward" else f"the {expected.part} of "
+        raised = f"{where}call {expected.number} raises an exception in eager, before torch.compile is involved"
         text = f"{raised}: {type(error).__name__}: {error}{_leaked_defaults(str(error))}"
         raise usage_error(text, error) from None
 

@@ -61,5 +61,5 @@ def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -
             except Exception as error:  # an error in a diagnosis must never hide the failure
                 lines.append(f"the search for {what} failed: {type(error).__name__}: {error}".splitlines()[0])
     if left_out:
-        lines.append(f"there was no time left to search for {', '.join(left_out)}: {MORE_TIME}")
+        lines.append(f"{subject.ended} before it could search for {', '.join(left_out)}: {MORE_TIME}")
     return lines

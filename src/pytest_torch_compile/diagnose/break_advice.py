@@ -61,7 +61,7 @@ def break_advice(subject: Subject) -> list[str]:
         except OutOfTime:
             if not lines:
                 raise
-            lines.append(f"there was no time left to try more fixes for graph breaks: {MORE_TIME}")
+            lines.append(f"{subject.ended} before it could try more fixes for graph breaks: {MORE_TIME}")
     return lines
 
 

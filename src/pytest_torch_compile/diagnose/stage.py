@@ -25,13 +25,15 @@ STAGES = {
 
 
 def stage(subject: Subject) -> list[str]:
-    """Return lines with the first stage that has a finding of a kind that the failed check has; empty if there is only
-    one stage to try.
+    """Return lines with the first stage that has a finding of a kind that the failed check has, or with the branch on
+    ``is_compiling()`` that is the cause.
     """
     kinds, backend = subject.kinds & KINDS, str(subject.compiling.backend)
     names = list(STAGES)
-    if not kinds or subject.compiling.wrapper is not None or backend not in names[1:]:
+    if not kinds or subject.compiling.wrapper is not None or backend not in names:
         return []
+    if backend == "eager":  # there is only one stage, but the user's code may be the cause
+        return [line] if (line := _own_branch(subject, kinds)) else []
     # No stage is at fault if calls exceed the recompile limit, or the code specializes a size that is marked as
     # dynamic.
     if any(error.error == CONSTRAINT_VIOLATION for error in subject.report.observation.errors):

@@ -45,7 +45,7 @@ class Subject:
 
     def __init__(self, report: CompileReport, remake: Remake, seconds: float) -> None:
         self.report, self.work, self.compiling = report, remake.work, remake.compiling
-        self._remake, self._end = remake, time.monotonic() + seconds
+        self.seconds, self._remake, self._end = seconds, remake, time.monotonic() + seconds
         self._tolerances = remake.tolerances
         self._took: dict[str | None, float] = {}
         # The changes that turn this into a check of the smallest module, if that module is known and shows the same
@@ -57,6 +57,11 @@ class Subject:
         """The kinds of the findings, except findings that a torch setting caused or that are not about the code."""
         kinds = (finding.kind for finding in self.report.findings if not finding.cause)
         return {kind for kind in kinds if kind not in NO_VERDICT}
+
+    @property
+    def ended(self) -> str:
+        """The start of a message about steps for which there was no time left."""
+        return f"the diagnosis reached its limit of {self.seconds:.0f} s"
 
     @property
     def left(self) -> float:

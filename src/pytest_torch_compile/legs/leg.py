@@ -256,10 +256,13 @@ class Leg:
             with ExitStack() as stack:
                 for factory in call.contexts:
                     stack.enter_context(factory())
+                record.part = "forward"
                 record.output = self._called(*call.args, **call.kwargs)
             if self._work.train:
+                record.part = "backward pass"
                 self._backward(record.output, index)
             if self._optimizer is not None:
+                record.part = "optimizer step"
                 self._optimizer.step()
                 record.optimizer_steps = step + 1
 

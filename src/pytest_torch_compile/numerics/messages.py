@@ -74,11 +74,11 @@ def _value_hint(kind: FindingKind, write: Write, worst: LeafVerdict) -> str:
     if kind == "state":
         return advice.keep_out_of_state(worst.path)
     if kind != "numerics":
-        return advice.COMPARE_STAGES
+        return advice.FIND_STAGE
     if worst.nonfinite or not worst.ratio <= _FAR:
         return advice.LOOK_FOR_A_DEFECT
     loosen = advice.loosen(worst.path)
-    return loosen if worst.ratio <= _CLOSE else f"{advice.COMPARE_STAGES}; {loosen}"
+    return loosen if worst.ratio <= _CLOSE else f"{advice.FIND_STAGE}; {loosen}"
 
 
 def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Reference) -> list[str]:
@@ -149,16 +149,18 @@ def plain_finding(record: CallRecord, section: SectionName, path: str, line: str
 def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]:
     """Return the finding if only one leg raises an exception, or if the legs raise different kinds of exceptions."""
     left, right = eager.error, compiled.error
+    part = compiled.part if left is None else eager.part
+    where = "" if part == "forward" else f" in the {part}"
     if left is not None and right is not None:
         if _same_exception(left, right):
             return []
-        message = f"eager raises {type(left).__name__}, but compiled code raises {type(right).__name__}"
+        message = f"eager raises {type(left).__name__}{where}, but compiled code raises {type(right).__name__}"
         evidence, hint = f"eager: {error_summary(left)}\ncompiled: {error_summary(right)}", advice.BOTH_RAISE
     elif left is not None:
-        message = f"eager raises {type(left).__name__}, but compiled code does not"
+        message = f"eager raises {type(left).__name__}{where}, but compiled code does not"
         evidence, hint = error_summary(left), advice.ONLY_EAGER_RAISES
     elif right is not None:
-        message = f"compiled code raises {type(right).__name__}, but eager does not"
+        message = f"compiled code raises {type(right).__name__}{where}, but eager does not"
         evidence, hint = error_summary(right), advice.ONLY_COMPILED_RAISES
     else:
         return []

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from .aliasing import Sharing
 from .tree import Flat
 
+Part = Literal["forward", "backward pass", "optimizer step"]
+
 
 @dataclass
 class CallRecord:
     """The record of one call in one leg.
 
-    ``number`` counts the calls from 1. ``output`` and ``arguments`` are flattened structures or the values themselves;
+    ``number`` counts the calls from 1. ``part`` is the part of the call that ran last, and so the part that raised
+    ``error``, if any. ``output`` and ``arguments`` are flattened structures or the values themselves;
     the arguments are ``(args, kwargs)`` after the call. ``pristine`` contains the arguments before the call, so that
     in-place changes by the eager run can be detected. ``state`` maps names to the parameters and buffers after the
     call, and ``initial_state`` maps names to the parameters and buffers before the call (it may be empty). ``grads``
@@ -31,6 +34,7 @@ class CallRecord:
 
     number: int = 1
     output: Any = None
+    part: Part = "forward"
     error: BaseException | None = None
     arguments: Any = None
     pristine: Any = None
