@@ -20,13 +20,13 @@ def command(extras: str = "", others: str = "", *, released: bool | None = None)
 def section(*, released: bool | None = None) -> str:
     """The text of the "Install" section in the README."""
     if _released(released):
-        return f'{command(released=True)}\n\nAdd extras in brackets: `"{NAME}[report,speed]"`.'
+        return f'{command(released=True)}\n\nTo install extras, list them in brackets: `"{NAME}[report,speed]"`.'
     lines = [
         "The plugin is not on a package index yet. Install it from a clone:",
         "```console\n$ python -m pip install .\n```",
         "or from the repository's URL:",
         command(released=False),
-        'Add extras in brackets, after the dot or after the name: `".[report,speed]"`.',
+        'To install extras, list them in brackets after the dot or after the package name: `".[report,speed]"`.',
     ]
     return "\n\n".join(lines)
 

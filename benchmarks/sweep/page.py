@@ -173,7 +173,7 @@ def _tally(breaks: Sequence[Mapping[str, str]]) -> Counter[str]:
 def _changed_kinds(old: Sequence[Figures], new: Sequence[Figures]) -> list[str]:
     before, after = ({found["kind"] for found in each} for each in (old, new))
     gone, come = sorted(before - after), sorted(after - before)
-    return [f"no longer wrong: {', '.join(gone)}"] * bool(gone) + [f"now wrong: {', '.join(come)}"] * bool(come)
+    return [f"no longer reported: {', '.join(gone)}"] * bool(gone) + [f"newly reported: {', '.join(come)}"] * bool(come)
 
 
 def _changed_counts(noun: str, old: Counter[str], new: Counter[str]) -> list[str]:

@@ -58,7 +58,7 @@ def test_each_kind_of_change_is_told():
     old = figures(breaks=[BREAK], wrong=[{"kind": "numerics", "message": "far off"}])
     new = figures(recompiles=["size", "size"], seconds=30.0)
     assert page.differences(old, new) == [
-        "no longer wrong: numerics",
+        "no longer reported: numerics",
         "graph breaks 1 -> 0 (gone: data-dependent branch at torchvision/ops/boxes.py in nms)",
         "recompiles 1 -> 2 (new: size)",
     ]
@@ -67,7 +67,7 @@ def test_each_kind_of_change_is_told():
 def test_time_is_compared_where_both_hold():
     assert page.differences(figures(), figures(seconds=30.0)) == ["10 s -> 30 s"]
     wrong = [{"kind": "compile-error", "message": "raised"}]
-    assert page.differences(figures(wrong=wrong), figures(seconds=30.0)) == ["no longer wrong: compile-error"]
+    assert page.differences(figures(wrong=wrong), figures(seconds=30.0)) == ["no longer reported: compile-error"]
 
 
 def test_a_case_that_starts_to_run_is_a_change():
