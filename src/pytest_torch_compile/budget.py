@@ -23,13 +23,13 @@ _COUNTS = (
 
 @dataclass(frozen=True)
 class Budget:
-    """A check's limits on counted quantities. None means no limit.
+    """A check's limits on graph breaks, recompiles, kernels, memory and other quantities. None means no limit.
 
-    A limit may depend on the torch version: a mapping from a version specifier to a number, for example ``{"<2.8": 2,
-    ">=2.8": 0}``. The first matching specifier applies; if no specifier matches, the limit is 0.
+    A limit can be a mapping from torch version specifiers to numbers, for example ``{"<2.8": 2, ">=2.8": 0}``. The
+    first matching specifier applies; if no specifier matches, the limit is 0.
 
-    The limit on graph breaks may depend on the package that contains the breaking line, for example ``{"mypackage": 0,
-    "*": 3}``: no breaks in mypackage, and three in all other code together. The longest matching name applies
+    The limit on graph breaks can be a mapping from packages to numbers, for example ``{"mypackage": 0, "*": 3}``: no
+    breaks at lines in mypackage, and three breaks in all other code together. The longest matching name applies
     (``"mypackage.layers"`` before ``"mypackage"``); without ``"*"``, no breaks are allowed in other code.
 
     Args:
@@ -81,7 +81,9 @@ class Budget:
             )
 
     def on(self, torch_version: str) -> Budget:
-        """Return the budget for one torch version such as ``"2.13.0"``, in which no limit depends on the version."""
+        """Return the budget that applies to one torch version, such as ``"2.13.0"``: limits that depend on the version
+        are replaced by numbers.
+        """
         limits: dict[str, Any] = {name: _limit_on(getattr(self, name), torch_version) for name in _COUNTS}
         return replace(self, **limits)
 
@@ -100,7 +102,7 @@ class Budget:
         return {**limit, "*": limit.get("*", 0)}
 
     def exceeded(self, breaks: Iterable[GraphBreak]) -> dict[str, list[GraphBreak]]:
-        """Return, for each package whose limit is exceeded, its breaks that are not accepted."""
+        """Return a dict that maps each package whose limit is exceeded to its breaks, except for accepted breaks."""
         limits = self.breaks_by_package
         counted: dict[str, list[GraphBreak]] = {name: [] for name in limits}
         for found in breaks:
@@ -110,7 +112,7 @@ class Budget:
         return {name: found for name, found in counted.items() if len(found) > limits[name]}
 
     def limits(self) -> dict[str, Any]:
-        """Return the limits that are set, by name, in the form stored in a report; accepted breaks are not included."""
+        """Return a dict with the limits that are set, as stored in a report, without ``accepted_breaks``."""
         named = {name: getattr(self, name) for name in (*_COUNTS, "max_memory_ratio")}
         return {name: limit for name, limit in named.items() if limit is not None}
 

@@ -37,13 +37,14 @@ class Reference(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem; ``report.failure_text.headline`` turns it into a sentence.
+    """One problem that a check found. ``report.failure_text.headline`` describes it in one sentence.
 
     ``message`` describes the problem. The affected calls (counted from 1) and ranks are in ``calls`` and ``ranks``,
-    and not in the message. ``subject`` is the leaf or frame that the problem is about. ``measured`` is the observed
-    value and ``limit`` the allowed value; ``measure`` is the name of the quantity (``largest error``) if the message
-    does not contain it. ``evidence`` contains details (guard text, worst element, source line), and ``hint`` describes
-    the likely fix. ``cause`` is the torch setting that caused the problem, or is empty.
+    and not in the message. ``subject`` is the name of the affected output or other value, function, op or limit.
+    ``measured`` is the observed value and ``limit`` is the allowed value; ``measure`` is the name of the quantity
+    (``largest error``) if the message does not contain it. ``evidence`` contains details (guard text, worst element,
+    source line), and ``hint`` describes the likely fix. ``cause`` is the torch setting that caused the problem, or is
+    empty.
     """
 
     kind: FindingKind
@@ -136,12 +137,13 @@ class Reproduction:
 class CompileReport:
     """Everything that one check observed; ``findings`` is empty if the check passed.
 
-    ``checked_mode`` is ``"fullgraph"`` (``fullgraph=True``) or ``"default"`` (``fullgraph=False``). On newer torch
-    versions, ``fullgraph=True`` compiles some code at which ``fullgraph=False`` breaks the graph, so passing in one
-    mode does not imply passing in the other mode. ``remarks`` contains notes about facts that are not failures, such as
-    an accepted break that no longer occurs. ``deviations`` contains the torch settings that differed from their
-    defaults when the check started. ``fault`` is the cause that the diagnosis found, in machine-readable form.
-    ``reproduction`` is the file that ``--compile-repro`` wrote. ``text`` is the whole report as text.
+    In reports of ``check_compile``, ``checked_mode`` is ``"fullgraph"`` (``fullgraph=True``) or ``"default"``
+    (``fullgraph=False``). On newer torch versions, ``fullgraph=True`` compiles some code at which ``fullgraph=False``
+    breaks the graph, so a check that passes in one mode may fail in the other. ``remarks`` contains notes that do not
+    make the check fail, for example that an accepted break no longer occurs. ``deviations`` contains the torch settings
+    that differed from their defaults when the check started. ``fault`` is the cause that the diagnosis found, in
+    machine-readable form. ``reproduction`` is the file that ``--compile-repro`` wrote. ``text`` is the whole report as
+    text.
     """
 
     target: str
@@ -174,7 +176,7 @@ class CompileReport:
 
     @property
     def recompiles(self) -> list[Recompile]:
-        """The recompiles, in order. Each lists the guard that failed for each cache entry."""
+        """The recompiles, in order. Each recompile lists the guard that failed for each cache entry."""
         return self.observation.recompiles
 
     @property
@@ -184,7 +186,7 @@ class CompileReport:
 
     @property
     def not_observable(self) -> list[str]:
-        """Information that this torch version did not provide. Usually empty."""
+        """The information that the check needed, but that this torch version did not provide. Usually empty."""
         return [*self.observation.undecided, *self.observation.not_observable]
 
     @property
@@ -202,9 +204,7 @@ class CompileReport:
 
 
 class CompileCheckFailed(AssertionError):
-    """Raised when a check found a problem or the checked code exceeded its budget. ``report`` contains all
-    observations.
-    """
+    """Raised when a check has findings. ``report`` contains everything that the check observed."""
 
     def __init__(self, text: str, report: CompileReport | None = None, findings: Iterable[Finding] = ()) -> None:
         super().__init__(text)

@@ -12,8 +12,8 @@ from typing import Literal, Protocol, TypeVar
 class Location:
     """A place in source code.
 
-    If the observed event happened inside torch or another library, ``library`` is the line there, and the other fields
-    describe the line of user code that led to it.
+    If the observed event happened inside torch or another library, ``library`` is the line in the library, and the
+    other fields describe the line of user code that led to this event.
     """
 
     file: str
@@ -27,7 +27,7 @@ class Location:
         return f"{where} in {self.function}" if self.function else where
 
     def shown(self) -> str:
-        """Return ``file:line in function``. The path is relative to the current folder if that makes it shorter."""
+        """Return ``file:line in function``. The path is relative if the file is in the current folder or below."""
         try:
             relative = os.path.relpath(self.file)
         except ValueError:  # the file is on another drive
@@ -58,9 +58,9 @@ class Graph:
 
 @dataclass
 class GraphBreak:
-    """One location at which a graph broke, reached through one chain of function calls.
+    """A graph break at one location, reached through one chain of function calls.
 
-    ``stack`` is that chain from the compiled function to the break, outermost first and without torch's own functions;
+    ``stack`` is this chain, from the compiled function to the break, outermost first and without torch's functions;
     ``callers`` contains the lines of user code in this chain that lead to ``location``. ``times`` is the number of
     compilations in which this break occurred. ``module`` is the module that contains the breaking line
     (``kornia.filters.canny``); ``installed`` is true if this module belongs to an installed package. ``numbers`` lists
@@ -106,8 +106,9 @@ class FailedGuard:
 class Recompile:
     """One recompilation, and the guard that failed for each cache entry.
 
-    The newest entry's guard comes first, unless another entry's guard failed for a cause that has not occurred before.
-    If the code follows a graph break, ``after_break`` is the line of that break; otherwise it is 0.
+    The first guard is the most informative: the first guard whose cause has not occurred before, or else the guard of
+    the newest cache entry. If the recompiled code continues after a graph break, ``after_break`` is the line of this
+    break; otherwise it is 0.
     """
 
     frame: str
@@ -234,8 +235,8 @@ class CacheCounts:
 
 @dataclass
 class CompileSeconds:
-    """Compile time in seconds. ``total`` covers whole frames, and the other fields cover the parts that torch
-    reports.
+    """Compile time in seconds. ``total`` is the time for compiling whole frames. The other fields contain the times of
+    single stages, as torch reports them.
     """
 
     total: float = 0.0
@@ -247,14 +248,14 @@ class CompileSeconds:
 
 @dataclass
 class Observation:
-    """Everything that one observer recorded, in order.
+    """Everything that a check or ``compile_guard`` observed about compilation, in order.
 
-    ``undecided`` lists missing information that a verdict depends on: if it is not empty, the check fails.
-    ``not_observable`` lists other missing information.
+    ``undecided`` and ``not_observable`` list information that torch did not provide. If ``undecided`` is not empty, the
+    check fails, because its result depends on this information.
 
-    ``frames`` counts how often dynamo started to compile a function. For a guarded region, ``compiled_calls`` counts
+    ``frames`` counts how often dynamo started to compile a function. For ``compile_guard``, ``compiled_calls`` counts
     the calls to compiled functions (None if not observed), and ``compiled_before`` lists the functions that already had
-    graphs when the region started.
+    graphs when the ``with`` block started.
     """
 
     graphs: list[Graph] = field(default_factory=list)

@@ -89,11 +89,11 @@ def check_compile(
 ) -> CompileReport:
     """Compile ``target``, compare its results with eager results, and raise if anything is wrong.
 
-    The eager run and the compiled run both make the calls on the original target and inputs, and both start from the
-    same state and random numbers; changes are undone after each run. The check covers outputs, in-place changes,
-    aliasing, gradients, exceptions, graph breaks, recompiles, eager fallback, and whether anything was compiled at all.
-    Afterwards, the model, inputs, random state, grad mode and configuration are restored, as are dynamo's cache entries
-    for code other than the target.
+    The eager run and the compiled run make the same calls on the original target and inputs. Both runs start from the
+    same state and random seed, and the changes that a run makes are undone after it. The check covers outputs, in-place
+    changes, aliasing, gradients, exceptions, graph breaks, recompiles, eager fallback, and whether anything was
+    compiled at all. Afterwards, the model, inputs, random state, grad mode and torch configuration are restored.
+    Dynamo's cache entries for code other than the target are restored as well.
 
     Args:
         target: A module, function, bound method or other callable. If it is already compiled with ``torch.compile``,
@@ -113,8 +113,8 @@ def check_compile(
             code, and count them separately.
         dynamic_shapes: Passed to ``torch.compile``: unbacked or shared sizes, in torch's own format (``shapes_spec`` on
             torch 2.13).
-        compile: A function ``target -> compiled target`` that is called instead of ``torch.compile``; it must apply any
-            of the preceding options itself.
+        compile: A function ``target -> compiled target`` that is called instead of ``torch.compile``. It replaces the
+            preceding options, so it must pass them to ``torch.compile`` itself.
         dynamic_dims: Dimensions to mark as dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
             A string in place of the range marks the dimension as unbacked, and marks all dimensions with the same
             string as equal in size: ``{"x": {0: "batch"}}``.
@@ -127,7 +127,7 @@ def check_compile(
             "*": 3}``.
         max_recompiles: The number of allowed recompiles (default 0). Alternatively, a dict of limits by torch version.
         accepted_breaks: Fingerprints of graph breaks that do not count.
-        budget: Limits on counted quantities, ``Budget(max_kernels=4, max_syncs=0)``. If any of the preceding three
+        budget: Further limits, such as ``Budget(max_kernels=4, max_syncs=0)``. If any of the preceding three
             options is set, even to 0, it overrides the corresponding limit in ``budget``.
         tolerances: How close compiled results must be to eager results. The default is the rule in
             ``docs/numerics.md``, or bitwise equality with ``options={"numerics": "strict"}``.

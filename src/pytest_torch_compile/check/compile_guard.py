@@ -44,15 +44,15 @@ def compile_guard(
 
     The yielded ``Observation`` is updated while the block runs: ``seen.graph_breaks[0].location``,
     ``seen.recompiles[0].guard``, ``seen.graphs``. Code that was compiled before the block is reused and not observed.
-    If nothing is compiled inside the block, this is a finding, and its message states whether all code had already been
-    compiled. A graph from the compile cache counts as compiled. Under pytest, code that earlier tests compiled has been
-    discarded. If the block raises, the exception propagates and nothing is checked.
+    If nothing is compiled inside the block, this is a finding, and its message states whether the code had already been
+    compiled. A graph from the compile cache counts as compiled. Under pytest, the plugin discards code that earlier
+    tests compiled. If the block raises, the exception propagates and nothing is checked.
 
     Args:
         max_graph_breaks: the number of allowed distinct graph breaks, as in ``check_compile``.
         max_recompiles: the number of allowed recompiles.
         accepted_breaks: fingerprints of graph breaks that do not count.
-        budget: limits on counted quantities, ``Budget(max_graphs=2, max_syncs=0)``. If any of the preceding three
+        budget: further limits, such as ``Budget(max_graphs=2, max_syncs=0)``. If any of the preceding three
             options is set, even to 0, it overrides the corresponding limit in ``budget``.
         cudagraphs: if True, a skipped CUDA graph is a finding.
         steady: True if all code was warmed up before the block: inside the block, nothing may be compiled, no kernel
@@ -61,7 +61,7 @@ def compile_guard(
         name: the name of the region in messages.
 
     Raises:
-        CompileCheckFailed: At the end of the ``with`` block, if there are findings that the budget does not allow.
+        CompileCheckFailed: When the ``with`` block ends, if there are findings.
         CompileUsageError: If a limit is negative, the accepted fingerprints are not a collection of strings, or
             ``steady`` is set and recompiles are allowed.
     """

@@ -38,7 +38,7 @@ ROUNDING = 1000  # a difference of up to this many eps may come from a kernel's 
 
 @dataclass
 class Invariance:
-    """The verdict for one entry of ``over``, and the first module whose output differs, if known."""
+    """The result for one entry of ``over``, and the first module whose output differs, if known."""
 
     over: str
     equal: bool
@@ -49,7 +49,7 @@ class Invariance:
 
 @dataclass
 class InvarianceReport(CompileReport):
-    """The result of ``check_invariance``, with a verdict for each entry of ``over``."""
+    """The result of ``check_invariance``, with a result for each entry of ``over``."""
 
     results: list[Invariance] = field(default_factory=list)
 
@@ -112,7 +112,7 @@ def check_invariance(
     Every run starts from the same parameters, buffers and random state. Outputs must be identical, or equal within
     ``tolerance``. A failure reports the first module in execution order whose output differs, and whether the eager
     results differ as well. To find the module, the target is compiled again with the outputs of all modules recorded;
-    if the difference then disappears, the failure message says so.
+    if the difference then disappears, the failure message reports this.
 
     Args:
         target: A module, function or other callable, as in ``check_compile``.
@@ -123,8 +123,8 @@ def check_invariance(
             result as this process.
         compiled: If False, eager is checked instead.
         tolerance: The allowed difference. By default, results must be identical.
-        batch_dims: The batch dimension of each batched argument, such as ``{"x": 0, "mask": 1}``. By default, it is the
-            first dimension of every tensor whose first dimension has the same size as that of the first tensor.
+        batch_dims: The batch dimension of each batched argument, such as ``{"x": 0, "mask": 1}``. By default, it is
+            dimension 0 of the first tensor, and of every other tensor with the same size in dimension 0.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
         backend: Passed to ``torch.compile``.

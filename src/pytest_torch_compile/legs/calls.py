@@ -37,7 +37,9 @@ class Call:
         return replace(self, contexts=self.contexts + contexts)
 
     def before(self, action: Callable[[Any], Any]) -> Call:
-        """Call ``action`` with the target before this call, in each leg: ``call(x).before(lambda m: m.eval())``."""
+        """Call ``action`` with the target before this call, in eager and in compiled code:
+        ``call(x).before(lambda m: m.eval())``.
+        """
         if not callable(action):
             raise CompileUsageError(f"before() expects a function that takes the target, not {action!r}")
         return replace(self, actions=(*self.actions, action))
@@ -112,8 +114,9 @@ def random_lengths(
 ) -> list[int]:
     """Draw ``count`` random lengths from ``low`` to ``high``, inclusive. The seed determines the lengths.
 
-    ``distribution`` draws one length from a ``random.Random``, for example ``lambda r: r.lognormvariate(3, 1)``; the
-    drawn length is rounded and clamped to the range. By default, lengths are uniformly distributed.
+    ``distribution`` is a function that uses a ``random.Random`` to draw one length, for example ``lambda r:
+    r.lognormvariate(3, 1)``. The drawn length is rounded and clamped to the range. By default, lengths are uniformly
+    distributed.
 
     Raises:
         CompileUsageError: If the range is empty or ``count`` is less than 1.

@@ -23,7 +23,7 @@ DynamicDims = Mapping[str | int, Any]
 
 @dataclass(frozen=True)
 class Factory:
-    """A function that creates a separate target for each leg. Returned by ``factory(...)``."""
+    """A function that creates a new target for each run of a check. Returned by ``factory(...)``."""
 
     make: Callable[[], Any]
 
@@ -33,7 +33,8 @@ class Factory:
 
 
 def factory(make: Callable[[], Any]) -> Factory:
-    """Make each leg of a check create its own target, with the check's seed: ``check_compile(factory(make_model), x)``.
+    """Make a check create a new target with ``make`` for each run (eager, compiled and others), with the check's seed:
+    ``check_compile(factory(make_model), x)``.
 
     Use this function for a target whose state cannot be restored, such as a target that holds a network connection or
     writes to a file.

@@ -14,7 +14,7 @@ from ..findings import CompileUsageError
 
 @dataclass(frozen=True)
 class Tolerance:
-    """``|compiled - eager| <= atol + rtol * |eager|``, for every element.
+    """A tolerance: every element must satisfy ``|compiled - eager| <= atol + rtol * |eager|``.
 
     Raises:
         ValueError: If a number is negative or not finite.
@@ -32,7 +32,8 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Tolerances:
-    """The tolerances for leaves. If no argument is set, the documented rule applies.
+    """The tolerances for leaves, which are the tensors and other values that a check compares. If no argument is set,
+    the rule in ``docs/numerics.md`` applies.
 
     Args:
         rtol, atol: the tolerances for every floating-point leaf, with the same meaning as in
@@ -84,11 +85,11 @@ class Tolerances:
             )
 
     def ignores(self, path: str) -> bool:
-        """Return whether the user ignores this leaf."""
+        """Return whether ``ignored`` excludes this leaf from the comparison."""
         return any(_matches(path, pattern) for pattern in self.ignored)
 
     def given_for(self, path: str, dtype: torch.dtype) -> Tolerance | None:
-        """Return the user's tolerance for this leaf, or None for the documented rule."""
+        """Return the tolerance that is set for this leaf, or None if the rule in ``docs/numerics.md`` applies."""
         for pattern, tolerance in self.leaves.items():
             if _matches(path, pattern):
                 return tolerance

@@ -34,7 +34,7 @@ class PlannedKernel:
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """One call to a library function, such as ``extern_kernels.mm``. On the GPU, such a call may launch several
+    """One call to a library function, such as ``extern_kernels.mm``. On the GPU, one call may launch several
     kernels.
     """
 

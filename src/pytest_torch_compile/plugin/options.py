@@ -19,15 +19,15 @@ OPTIONS: dict[str, str] = {
     "a persistent folder (relative to the root directory), or an fsspec URL such as "
     "s3://bucket/folder for loading and saving artifacts",
     "report": "folder for report.json, report.html and summary.md, relative to the root directory",
-    "diagnose": "diagnosis of failed checks: off, auto (find the stage at fault and verified fixes, in at most twice "
-    "the check's time and at most 60 s) or full (also find the smallest module that fails, in at "
-    "most 10 minutes)",
+    "diagnose": "diagnosis of failed checks: off, auto (find the compile stage that causes the failure, and verified "
+    "fixes, in twice the check's time, but at least 3 s and at most 60 s) or full (also find the smallest module that "
+    "fails, in at most 10 minutes)",
     "repro": (
         "folder for scripts that reproduce failed checks, one verified script for each check (relative to the root "
         "directory)"
     ),
     "perf": "speed tests: off (only pytest-benchmark times them), track (report "
-    "verdicts without failing) or gate (fail on regressions)",
+    "results without failing) or gate (fail on regressions)",
     "baselines": "folder for baselines, relative to the root directory (default: baselines)",
     "timeout": "time limit for each check in seconds, or for the whole test under --compile-isolate (default: none, "
     "or 30 minutes under --compile-isolate); a check that exceeds the limit fails and reports the line where it hung",

@@ -54,17 +54,17 @@ def run_ranks(
 
     Each rank joins the default process group before the function starts, and leaves the group after the function ends;
     under NCCL, rank n uses CUDA device n. ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``
-    are set; Fabric, Accelerate and other libraries use these variables to detect that a process was started by a
-    launcher. The plugin's options apply in the ranks as well. The ranks' output is printed in this process with the
-    rank number, and checks and ``compile_guard`` regions in the ranks are part of this test's report. No rank's process
-    remains, however the call ends.
+    are set; Fabric, Accelerate and other libraries use these variables to detect that a launcher started the process.
+    The plugin's options apply in the ranks as well. The ranks' output is printed in this process with the rank number,
+    and checks and ``compile_guard`` regions in the ranks are part of this test's report. All rank processes end with
+    the call, even if the call fails or is interrupted.
 
     Args:
         function: a top-level function of a module, test module or script. A nested function or a lambda needs
             cloudpickle: ``pip install 'pytest-torch-compile[ranks]'``.
         world_size: the number of ranks.
         *args: picklable arguments, the same for each rank.
-        backend: the backend of the process group: ``"gloo"``, ``"nccl"`` or any other that torch supports.
+        backend: the backend of the process group: ``"gloo"``, ``"nccl"`` or another backend that torch supports.
         timeout: the time limit in seconds, after which all ranks are terminated.
         same: the quantities that must be the same on all ranks that run a check: ``"graph_breaks"``, ``"recompiles"``,
             ``"fallbacks"``, ``"collectives"`` (order, group and size), ``"graphs"`` (their ops) and ``"end"`` (no rank
@@ -106,10 +106,10 @@ class _Rank:
 
 
 class RankGroup:
-    """Ranks that are kept for several calls to ``run``, for example in a module-scoped fixture, because starting ranks
-    takes seconds.
+    """Ranks that are started once and used for several calls to ``run``, because starting ranks takes seconds. A
+    ``RankGroup`` fits in a module-scoped fixture.
 
-    The ranks are started when ``run`` is called for the first time. Compiled code is discarded between calls; other
+    The ranks start when ``run`` is called for the first time. Compiled code is discarded between calls; other
     state of the processes is kept. After a failure, the ranks join a new process group; if a rank died or hung, all
     ranks are replaced.
 

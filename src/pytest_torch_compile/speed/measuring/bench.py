@@ -199,9 +199,10 @@ def measure_compile(
 ) -> SpeedSample:
     """Measure ``target(*args)``, eager and compiled, in interleaved rounds.
 
-    Rounds stop when half the width of the ratio's 95% confidence interval is at most ``precision``, or after
-    ``seconds``. Compilation, autotuning and CUDA graph recording are excluded from the times and reported as the cold
-    start. ``raw=True`` keeps the times of every round. The other options are those of ``Bench``.
+    The measurement stops after ``seconds``, or earlier if half the width of the 95% confidence interval for the ratio
+    of compiled to eager time is at most ``precision``. The times exclude compilation, autotuning and CUDA graph
+    recording, which are reported as the cold start. ``raw=True`` keeps the times of every round. The other options are
+    passed to ``Bench``.
     """
     return Bench(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)
 
