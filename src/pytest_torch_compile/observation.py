@@ -1,4 +1,6 @@
-"""Observations of compilations, filled in by the observer and read by checks and reports."""
+"""What torch did while a check ran: graphs, breaks, recompiles, errors. Filled in by the observer; read by checks and
+reports.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from typing import Literal, Protocol, TypeVar
 class Location:
     """A place in source code.
 
-    If the observed event happened inside torch or another library, ``library`` is the line there, and the other fields
-    describe the line of user code that led to it.
+    If the observed event happened inside torch or another library, ``library`` is the line in the library, and the
+    other fields describe the line of user code that led to it.
     """
 
     file: str
@@ -64,7 +66,7 @@ class GraphBreak:
     ``callers`` contains the lines of user code in this chain that lead to ``location``. ``times`` is the number of
     compilations in which this break occurred. ``module`` is the module that contains the breaking line
     (``kornia.filters.canny``); ``installed`` is true if this module belongs to an installed package. ``numbers`` lists
-    the target's NumPy scalars that the line uses.
+    the checked code's NumPy scalars that the line uses.
     """
 
     location: Location
@@ -249,12 +251,13 @@ class CompileSeconds:
 class Observation:
     """Everything that one observer recorded, in order.
 
-    ``undecided`` lists missing information that a verdict depends on: if it is not empty, the check fails.
+    ``undecided`` lists missing information without which the check cannot pass: if the list is not empty, the check
+    fails.
     ``not_observable`` lists other missing information.
 
-    ``frames`` counts how often dynamo started to compile a function. For a guarded region, ``compiled_calls`` counts
-    the calls to compiled functions (None if not observed), and ``compiled_before`` lists the functions that already had
-    graphs when the region started.
+    ``frames`` counts how often dynamo started to compile a function. For a ``compile_guard`` block,
+    ``compiled_calls`` counts the calls to compiled functions (None if not observed), and ``compiled_before`` lists the
+    functions that already had graphs when the block started.
     """
 
     graphs: list[Graph] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """Read untrusted JSON documents. Their size and depth are limited, and they are validated against a schema before use.
 
-Supports the JSON Schema keywords below. Integers must fit into 64 bits, and other numbers into a float.
+Supports the JSON Schema keywords in ``KEYWORDS``. Integers must fit into 64 bits, and other numbers into a float.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ def definition(target: Any) -> Location | None:
 
 
 def located(seen: Observation, target: Any, calls: Sequence[Call] = ()) -> None:
-    """Replace locations in dynamo's own files with the line where the target is defined, and name the NumPy numbers in
-    lines that break.
+    """Replace locations in torch's files with the line where the target is defined, and record which NumPy scalars each
+    breaking line uses.
     """
     place = definition(target)
     if place is None or is_torch(place.file):

@@ -30,7 +30,7 @@ UNITS: dict[str, tuple[FindingKind, str]] = {
     "max_cudagraphs": ("structure", "recorded CUDA graph"),
     "max_memory": ("memory", "byte"),
     "max_memory_ratio": ("memory", "times eager's memory"),
-    "max_syncs": ("host-sync", "wait"),
+    "max_syncs": ("host-sync", "GPU synchronization"),
 }
 
 

@@ -54,7 +54,7 @@ def _number(limit: int | Mapping[str, int]) -> int:
 
 
 def not_observable(undecided: Sequence[str]) -> list[Finding]:
-    """Return the finding for missing information on which a verdict depends."""
+    """Return the finding for missing information without which the check cannot pass."""
     if not undecided:
         return []
     message = "this check cannot pass, because it needs information that is not observable"
@@ -199,8 +199,8 @@ def _nothing_compiled(seen: Observation) -> Finding:
         hint = advice.REMOVE_BREAKS
     else:
         why = (
-            "no graph that contains an op reached the backend: the target is disabled or skipped, or it runs no "
-            "tensor ops"
+            "no graph that contains an op reached the backend: torch.compile is disabled for the code or skips it, "
+            "or the code runs no tensor ops"
         )
     return Finding("nothing-compiled", message, None, why, hint)
 

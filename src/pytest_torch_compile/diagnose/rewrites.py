@@ -156,7 +156,7 @@ def _moved(statement: ast.stmt, around: Around) -> list[str]:
 
 
 def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:
-    """Return the outermost calls in a statement that do not read variables of the function."""
+    """Return a statement's outermost calls that do not read variables of the function."""
     expression = statement.test if isinstance(statement, ast.If) else getattr(statement, "value", None)
     calls, nodes = [], [] if isinstance(statement, ast.Expr) or expression is None else [expression]
     while nodes:

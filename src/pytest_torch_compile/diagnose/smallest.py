@@ -38,8 +38,8 @@ class Part:
 
 
 def smallest_module(subject: Subject) -> list[str]:
-    """Descend into submodules as long as a submodule, checked on its own, shows a finding of a kind that the failed
-    check has.
+    """Return a line about the smallest submodule that fails when it is checked on its own. Its finding must be of a
+    kind that the failed check has, or of a kind that can cause the check's finding.
     """
     kinds = set(subject.kinds)
     if subject.work.optimizer is not None and kinds & set(get_args(WrongResult)):
@@ -60,7 +60,7 @@ def smallest_module(subject: Subject) -> list[str]:
                 shown = {finding.kind for finding in report.findings}
                 smallest, candidates = part, children(parts, part.name)
     except OutOfTime:
-        remark = f"; a smaller module may show it too, but the time limit was reached (modules tried: {tried})"
+        remark = f"; a smaller module may show the finding too, but the time limit was reached (modules tried: {tried})"
     if smallest is None:
         return []
     kind = type(smallest.module).__name__
@@ -72,15 +72,15 @@ def smallest_module(subject: Subject) -> list[str]:
 
 
 def _checked(subject: Subject, part: Part) -> tuple[CompileReport | None, Part]:
-    """Check one part with its recorded arguments. The arguments require gradients only if the eager run works with
-    gradients.
+    """Check one part with its recorded arguments. If eager code rejects arguments that require gradients, detach the
+    arguments and check the part again.
     """
     backend = _cheapest_backend(subject)
     report = subject.again(backend, **part.changes(subject.work))
     if report is not None:
         return report, part
-    # A module that writes to its input in place does not accept a leaf that requires a gradient, but accepts the result
-    # of an op.
+    # A module that writes to its input in place rejects a leaf tensor that requires a gradient. In the whole model, the
+    # input was the result of an op.
     part = replace(part, calls=[_without_gradient(one) for one in part.calls])
     return subject.again(backend, **part.changes(subject.work)), part
 
@@ -148,7 +148,7 @@ class _Capture:
     number: int = 0
 
 
-# Objects that a hook references would count as model state and be restored after the leg, so the hook does not
+# Objects that a hook references would count as model state and be restored after the run, so the hook does not
 # reference any objects.
 _captures: list[_Capture] = []
 
@@ -158,7 +158,7 @@ def captured(work: Work) -> Inputs:
     with ExitStack() as stack:
         _captures.append(capture := _Capture())
         stack.callback(_captures.pop)
-        # This must happen before the leg takes its snapshot, which includes hooks.
+        # Register the hooks before ``Leg`` takes its snapshot of the model, because the snapshot includes hooks.
         _watch({**modules_of(work.target), **_global_modules(work.target)}, stack)
         leg = Leg(work)
         for capture.number, capture.call in enumerate(work.calls):

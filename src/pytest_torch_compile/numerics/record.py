@@ -1,4 +1,4 @@
-"""The record of one call in one leg."""
+"""The record of one call in one run, eager or compiled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tree import Flat
 
 @dataclass
 class CallRecord:
-    """The record of one call in one leg.
+    """The record of one call in one run, eager or compiled.
 
     ``number`` counts the calls from 1. ``output`` and ``arguments`` are flattened structures or the values themselves;
     the arguments are ``(args, kwargs)`` after the call. ``pristine`` contains the arguments before the call, so that
@@ -23,9 +23,9 @@ class CallRecord:
     maps names to the gradients of the parameters, and ``input_grads`` to the gradients of the inputs. ``kept`` is other
     state of the target, such as attributes and closed-over variables. ``kept_at_start`` is this other state before the
     first call, and ``initial_kept`` contains the tensors in this other state before the current call. ``sharing`` lists
-    the outputs that share memory with other tensors; it is None if this was not recorded while the leg's tensors were
-    installed. ``parameters`` contains the names of those entries in ``state`` that are parameters; if it is empty, the
-    keys of ``grads`` are used. ``exceptions`` contains the classes of the exceptions that the call is expected to
+    the outputs that share memory with other tensors; it is None if the sharing was not recorded while the run's tensors
+    were installed. ``parameters`` contains the names of those entries in ``state`` that are parameters; if it is empty,
+    the keys of ``grads`` are used. ``exceptions`` contains the classes of the exceptions that the call is expected to
     raise. ``argument_names`` contains the names of positional arguments, for messages.
     """
 

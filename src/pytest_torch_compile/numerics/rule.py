@@ -1,4 +1,4 @@
-"""The rule for one floating-point leaf, with its constants and limits. ``docs/numerics.md`` explains them."""
+"""The rule that judges one floating-point leaf, with its constants and limits. ``docs/numerics.md`` explains them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import torch
 from .measure import Errors, real_dtype
 from .tolerances import Tolerance
 
-# Leaves this close pass without an fp64 run, because the order of additions alone can explain the difference. Leaves of
-# a 16-bit dtype always need an fp64 run.
+# Relative differences up to these values (in multiples of eps for float32) pass without an fp64 run, because the order
+# of additions alone can explain them. In a 16-bit dtype, every difference requires an fp64 run.
 NEAR_EPS = 4.0
 NEAR_FLOAT64 = 1e-9
 
@@ -162,7 +162,7 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
         own = max(own, level.relative * scale)
     if cancels:
         own = max(own, ZERO_OWN_EPS * step * level.scale)
-    # The expected largest of that many normally distributed errors, used if eager's measured largest error happens to
+    # The expected maximum of ``count`` normally distributed errors, used if eager's measured largest error happens to
     # be smaller.
     own_worst = max(errors.max_eager, own * math.sqrt(2 * math.log(2 * errors.count + 1)))
     visible = NOISY_FROM * (level.scale if cancels else scale)

@@ -19,7 +19,7 @@ STUCK_SECONDS = 3600.0
 
 
 class _Stuck(Exception):
-    """Raised when no test has finished for too long."""
+    """Raised when no test has finished for ``STUCK_SECONDS``."""
 
 
 class _Progress:
