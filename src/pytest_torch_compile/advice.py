@@ -218,8 +218,8 @@ OWN_CPP_LIBRARY = (
     "statically; set CXX to a compiler that links libstdc++.so"
 )
 ARTIFACT_STATE = (
-    "torch's state is not the same as when the artifact was built; set the same state before loading the artifact "
-    "(in this check, with prepare=)"
+    "torch's global state (such as grad mode or the number of threads) is not the same as when the artifact was built; "
+    "set the same state before loading the artifact (in this check, with prepare=)"
 )
 ARTIFACT_REFUSES = (
     "declare the dimensions that vary with dynamic_dims={'x': 0}; if a declared dimension is still fixed, the code "

@@ -164,7 +164,7 @@ def _validate_limit(name: str, limit: int | Mapping[str, int]) -> None:
         if not (by_package or _is_specifier(key)):
             or_package = " or a package; write '>=2.8', 'mypackage' or '*'" if name == "max_graph_breaks" else ""
             raise CompileUsageError(
-                f"{name}: {key!r} is not a version specifier{or_package or '; write one such as >=2.8 or <2.11'}"
+                f"{name}: {key!r} is not a version specifier{or_package or '; use a specifier such as >=2.8 or <2.11'}"
             )
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise CompileUsageError(f"{name} is {number!r}; it must be a whole number, 0 or more")

@@ -62,7 +62,7 @@ class Graph:
 class GraphBreak:
     """One location at which a graph broke, reached through one chain of function calls.
 
-    ``stack`` is that chain from the compiled function to the break, outermost first and without torch's own functions;
+    ``stack`` is that chain from the compiled function to the break, outermost first and without torch's functions;
     ``callers`` contains the lines of user code in this chain that lead to ``location``. ``times`` is the number of
     compilations in which this break occurred. ``module`` is the module that contains the breaking line
     (``kornia.filters.canny``); ``installed`` is true if this module belongs to an installed package. ``numbers`` lists

@@ -57,7 +57,7 @@ def not_observable(undecided: Sequence[str]) -> list[Finding]:
     """Return the finding for missing information without which the check cannot pass."""
     if not undecided:
         return []
-    message = "this check cannot pass, because it needs information that is not observable"
+    message = "this check cannot pass, because torch did not provide information that the check needs"
     return [Finding("not-observable", message, None, "\n".join(undecided), advice.OTHER_TORCH)]
 
 

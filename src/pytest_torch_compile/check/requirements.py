@@ -65,7 +65,7 @@ def _require_same_device(work: Work) -> None:
             if tensor.device.type not in devices and tensor.ndim:
                 raise CompileUsageError(
                     f"call {number}: {path} is on {tensor.device}, but the model "
-                    f"is on {devices.pop()}; move one of them"
+                    f"is on {devices.pop()}; move the input or the model"
                 )
 
 

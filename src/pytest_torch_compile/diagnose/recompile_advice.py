@@ -30,7 +30,7 @@ def recompile_advice(subject: Subject) -> Iterator[str]:
     if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
         return
     for what, changes in _candidates(subject):
-        # First try without code generation, then with the check's own backend if there is time.
+        # First try without code generation, then with the check's backend if there is time.
         how, report = "tried", _again(subject, changes, backend="eager")
         if report is not None and not report.findings and subject.compiling.backend != "eager":
             if subject.report.observation.compile_seconds.total > subject.left:

@@ -95,7 +95,7 @@ def _without_gradient(call: Call) -> Call:
 
 def _cheapest_backend(subject: Subject) -> str | None:
     """Return the backend of the first stage that shows the finding. If the stage is unknown, return None, which means
-    the check's own backend.
+    the check's backend.
     """
     if subject.compiling.wrapper is not None:
         return None
@@ -131,7 +131,7 @@ def _global_modules(target: Any) -> dict[str, torch.nn.Module]:
 
 
 def children(parts: Mapping[str, Part], name: str) -> list[Part]:
-    """Return the children of a module. A container that is never called, such as a ModuleList, is replaced with its own
+    """Return the children of a module. A container that is never called, such as a ModuleList, is replaced with its
     children.
     """
     below = [part for part in parts.values() if part.name.startswith(f"{name}." if name else "") and part.name != name]

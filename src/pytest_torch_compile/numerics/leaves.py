@@ -139,7 +139,7 @@ def _verdict_within(pair: Pair, tolerance: Tolerance) -> LeafVerdict:
 
 
 def _at(worst: int, verdict: LeafVerdict, pair: Pair, truth: torch.Tensor | None = None) -> LeafVerdict:
-    """Return the verdict with the index and the values of the worst element."""
+    """Return the result with the index and the values of the worst element added."""
     index, eager = element(pair.eager, worst)
     reference = element(truth, worst)[1] if truth is not None else None
     return replace(verdict, index=index, eager=eager, compiled=element(pair.compiled, worst)[1], reference=reference)
@@ -264,7 +264,7 @@ class _Widening:
         self._overflow = Overflow(pair.eager) if math.isinf(verdict.ratio) else None
 
     def after(self, run: torch.Tensor | None) -> LeafVerdict:
-        """Return the verdict after another run. The verdict is unchanged if the run does not contain the leaf, or if
+        """Return the result after another run. The result is unchanged if the run does not contain the leaf, or if
         the eager runs so far do not explain which elements overflow in compiled code.
         """
         eager, compiled = self.pair.eager, self.pair.compiled

@@ -1,4 +1,4 @@
-"""Turn differences into findings with a kind, a subject, the worst element and a fix."""
+"""Turn differences into findings, each with its kind, leaf, worst element and fix."""
 
 from __future__ import annotations
 

@@ -16,17 +16,23 @@ from .tree import Flat
 class CallRecord:
     """The record of one call in one run, eager or compiled.
 
-    ``number`` counts the calls from 1. ``output`` and ``arguments`` are flattened structures or the values themselves;
-    the arguments are ``(args, kwargs)`` after the call. ``pristine`` contains the arguments before the call, so that
-    in-place changes by the eager run can be detected. ``state`` maps names to the parameters and buffers after the
-    call, and ``initial_state`` maps names to the parameters and buffers before the call (it may be empty). ``grads``
-    maps names to the gradients of the parameters, and ``input_grads`` to the gradients of the inputs. ``kept`` is other
-    state of the target, such as attributes and closed-over variables. ``kept_at_start`` is this other state before the
-    first call, and ``initial_kept`` contains the tensors in this other state before the current call. ``sharing`` lists
-    the outputs that share memory with other tensors; it is None if the sharing was not recorded while the run's tensors
-    were installed. ``parameters`` contains the names of those entries in ``state`` that are parameters; if it is empty,
-    the keys of ``grads`` are used. ``exceptions`` contains the classes of the exceptions that the call is expected to
-    raise. ``argument_names`` contains the names of positional arguments, for messages.
+    ``number`` counts the calls from 1. ``exceptions`` contains the classes of the exceptions that the call is expected
+    to raise.
+
+    ``output`` and ``arguments`` are flattened structures or the values themselves. ``arguments`` contains ``(args,
+    kwargs)`` after the call, and ``pristine`` contains ``(args, kwargs)`` before the call, so that in-place changes by
+    the eager run can be detected. ``argument_names`` contains the names of positional arguments, for messages.
+
+    ``state`` maps names to the parameters and buffers after the call, and ``initial_state`` maps names to the
+    parameters and buffers before the call (it may be empty). ``parameters`` contains the names of those entries in
+    ``state`` that are parameters; if it is empty, the keys of ``grads`` are used. ``grads`` maps names to the gradients
+    of the parameters, and ``input_grads`` maps names to the gradients of the inputs.
+
+    ``kept`` is other state of the target, such as attributes and closed-over variables. ``kept_at_start`` is this other
+    state before the first call, and ``initial_kept`` contains the tensors in this other state before the current call.
+
+    ``sharing`` lists the outputs that share memory with other tensors; it is None if the sharing was not recorded while
+    the run's tensors were installed.
     """
 
     number: int = 1

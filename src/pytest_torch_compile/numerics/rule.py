@@ -36,8 +36,8 @@ STORE_RMS_EPS = 0.25
 # Eager may sum in double precision where compiled code sums in fp32, for example in batch statistics on a CPU.
 REDUCE_RMS_EPS = 2.0
 
-# In a leaf with fewer elements than this, the call's usual relative error is used if eager's own relative error happens
-# to be smaller.
+# In a leaf with fewer elements than this, the call's usual relative error is used if the leaf's relative error in eager
+# happens to be smaller.
 SMALL = 64
 
 # A leaf is zero up to rounding, such as a gradient that cancels exactly, if its scale is at most this multiple of eps

@@ -186,8 +186,8 @@ class Writer:
         return expression
 
     def _numbers(self, tensor: torch.Tensor, hint: str) -> str:
-        """Write the tensor's values, preserving its strides; tensors that share a storage still share one in the
-        script.
+        """Write the tensor's values, preserving its strides; tensors that share a storage also share a storage
+        in the script.
         """
         whole = tensor.detach()
         storage = whole.untyped_storage()
