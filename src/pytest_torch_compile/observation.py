@@ -29,7 +29,7 @@ class Location:
         return f"{where} in {self.function}" if self.function else where
 
     def shown(self) -> str:
-        """Return ``file:line in function``. The path is relative to the current folder if that makes it shorter."""
+        """Return ``file:line in function``. The path is relative if the file is below the current folder."""
         try:
             relative = os.path.relpath(self.file)
         except ValueError:  # the file is on another drive
@@ -173,7 +173,8 @@ class LateCompilation:
 
 @dataclass(frozen=True)
 class Deviation:
-    """A torch setting that differs from its default: a config entry, a stance, a global mode, an environment variable.
+    """A torch setting that differs from its default: a config entry, a stance, a global mode, or an environment
+    variable.
 
     ``value`` and ``default`` are strings; ``where`` describes where the setting was changed, or is empty if that is
     unknown.

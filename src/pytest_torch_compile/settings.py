@@ -32,7 +32,7 @@ class Settings:
 
     @property
     def check_backend(self) -> str:
-        """The default backend of checks. Under ``--compile-fast``, it is a backend that does not generate code."""
+        """The default backend of checks. ``--compile-fast`` replaces Inductor with aot_eager, which generates no code."""
         return "aot_eager" if self.fast and self.backend == "inductor" else self.backend
 
 

@@ -108,7 +108,7 @@ def _number(limit: int | Mapping[str, int]) -> int:
 
 
 def load(path: Path) -> tuple[dict[str, Entry], str]:
-    """Return the entries by test id, and a message if the file cannot be used."""
+    """Return the file's entries by test id, and a message, which is empty unless the file cannot be used."""
     try:
         return _read(path), ""
     except baselines.BaselineError as error:
@@ -176,7 +176,9 @@ def merged(entry: Entry | None, needed: Entry, torch: str) -> Entry | None:
 
 
 def stale(entry: Entry, needed: Entry, torch: str) -> list[str]:
-    """Return one line for each accepted break or recompile on this torch version that the test does not need."""
+    """Return a line for each accepted break that the test no longer needs on this torch version, and a line if it needs
+    fewer recompiles than accepted.
+    """
     lines = [
         f"{name} at {accepted['location']} ({accepted['reason']})"
         for name, accepted in sorted(entry["breaks"].items())

@@ -81,7 +81,7 @@ def _sizes_in_eager(subject: Subject) -> Sizes | None:
 
 
 def _cut(output: Any, sizes: list[torch.Size | None]) -> Any:
-    """Return the output without padding; tensors that are no larger than in eager are unchanged."""
+    """Return the output with each tensor cut to its size in eager, which removes padding."""
     leaves, structure = tree_flatten(output)
     if len(leaves) != len(sizes):
         return output

@@ -49,7 +49,8 @@ def _switches(subject: Subject) -> Iterator[str]:
         if name in own or (value is None and not is_set(name)):
             continue
         changes: dict[str, Any] = {"mode": None, "options": {**own, name: value}}
-        if subject.smallest:  # cheaper, and the whole can be correct only if this part is correct
+        # Try the smallest module first: it is faster to check, and the target can be correct only if the module is.
+        if subject.smallest:
             alone = subject.again(**{**subject.smallest, **changes})
             if alone is not None and alone.findings:
                 continue
@@ -96,7 +97,7 @@ def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[s
 
 
 def _fewest(subject: Subject, table: Table, ops: Sequence[str], part: dict[str, Any]) -> Sequence[str]:
-    """Repeatedly halve the list of ops, keeping a half that is sufficient, until neither half is sufficient."""
+    """Return a short list of ops whose removal from the table is enough: halve the list while one half is enough."""
     while len(ops) > 1:
         middle = len(ops) // 2
         halves = (ops[:middle], ops[middle:])

@@ -107,7 +107,7 @@ def _tree(file: str) -> ast.Module | None:
 
 def _rewritten(file: str, changes: Sequence[Rewrite]) -> ast.Module:
     tree = _tree(file)
-    assert tree is not None  # a rewrite was created from it
+    assert tree is not None  # the rewrites were created from this file
     for change in changes:
         statement = _statement(tree, change.line)
         changed = statement and change.way(statement, _around(tree, statement))

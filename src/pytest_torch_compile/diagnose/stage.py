@@ -25,8 +25,8 @@ STAGES = {
 
 
 def stage(subject: Subject) -> list[str]:
-    """Return lines with the first stage that has a finding of a kind that the failed check has; empty if there is only
-    one stage to try.
+    """Return a line about the first stage that has a finding of a kind that the failed check has. Return an empty list
+    if stages cannot explain the findings, or if there is only one stage to try.
     """
     kinds, backend = subject.kinds & KINDS, str(subject.compiling.backend)
     names = list(STAGES)

@@ -87,8 +87,8 @@ class Subject:
             self._tolerances = before
 
     def again(self, backend: str | None = None, **changes: Any) -> CompileReport | None:
-        """Repeat the check with changed fields of its work or compilation, and return its report; None if the check is
-        not possible.
+        """Repeat the check with changed fields of ``Work`` or ``Compiling``, and return its report; None if the check
+        is not possible.
 
         Raises:
             OutOfTime: If the trial is expected to take longer than the remaining time.

@@ -36,12 +36,12 @@ STORE_RMS_EPS = 0.25
 # Eager may sum in double precision where compiled code sums in fp32, for example in batch statistics on a CPU.
 REDUCE_RMS_EPS = 2.0
 
-# In a leaf with fewer elements than this, the call's usual relative error is used if the leaf's relative error in eager
-# happens to be smaller.
+# In a leaf with fewer elements than this, the median relative error of its section is used if the leaf's relative error
+# in eager happens to be smaller.
 SMALL = 64
 
 # A leaf is zero up to rounding, such as a gradient that cancels exactly, if its scale is at most this multiple of eps
-# times the usual scale of its kind of leaf.
+# times the median scale of the leaves in its section (such as the outputs or gradients).
 ZERO_EPS = 8.0
 ZERO_OWN_EPS = 2.0
 
@@ -128,7 +128,9 @@ def alone(dtype: torch.dtype, scale: float) -> Tolerance:
 
 @dataclass(frozen=True)
 class Level:
-    """The usual values for one kind of leaf in a call: the median of eager's relative errors, and the median scale."""
+    """Typical values for the leaves in one section of a call record, such as its outputs or gradients: the median of
+    eager's relative errors, and the median scale.
+    """
 
     relative: float = 0.0
     scale: float = 0.0

@@ -53,7 +53,7 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
 
     Tries the smallest module before the whole target, and random tensor values before the original values. With
     ``fullgraph=True``, torch captures some code at which ``fullgraph=False`` breaks the graph, such as ``.item()``. The
-    findings list the breaks with ``fullgraph=False``, so a graph break is tried with both values.
+    findings list the breaks with ``fullgraph=False``, so for a graph break, both values are tried.
     """
     finding = _worst(report, KINDS)
     if finding is None:

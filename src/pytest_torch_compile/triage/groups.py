@@ -31,8 +31,6 @@ class Status(Enum):
 class Group:
     """Failures with the same cause and status. ``example`` is the failure of the fastest test. ``last_good`` and
     ``first_bad`` are the releases that a bisection found.
-
-    The pages identify each group by its number.
     """
 
     status: Status
