@@ -32,7 +32,7 @@ class Settings:
 
     @property
     def check_backend(self) -> str:
-        """The default backend of checks. ``--compile-fast`` replaces Inductor with aot_eager, which generates no code."""
+        """The default backend of checks. ``--compile-fast`` replaces inductor with aot_eager, which skips codegen."""
         return "aot_eager" if self.fast and self.backend == "inductor" else self.backend
 
 
