@@ -9,7 +9,7 @@ from ._torch.hints import SEE_CACHE_BYPASS as SEE_CACHE_BYPASS
 from ._torch.hints import SURFACE_ERRORS as SURFACE_ERRORS
 from .observation import GraphBreak
 
-# Recompiles and eager fallback, by the kind of guard that failed.
+# Fixes for recompiles and eager fallbacks, by the kind of guard that failed.
 EXPLANATIONS: dict[str, str] = {
     "size": "a tensor size changed; mark the dimension as dynamic (dynamic_dims=...), compile with dynamic=True, or "
     "pad to a fixed set of sizes",
@@ -29,7 +29,7 @@ EXPLANATIONS: dict[str, str] = {
     "requires-grad": "a tensor's requires_grad flag changed; set it to the same value in every call (for "
     "example with detach()), or allow one recompile with max_recompiles",
     "type": "the type of an argument changed (tensor, None, Parameter, subclass), and torch compiles a graph "
-    "for each type; always pass the same type (an empty tensor instead of None), or allow the "
+    "for each type; always pass the same type (for example, an empty tensor instead of None), or allow the "
     "recompiles with max_recompiles",
     "dispatch-keys": "a tensor was created in a different mode (such as inference mode) or is a wrapper subclass; "
     "create all inputs in the same way, or clone() inference tensors outside inference mode before the call",
@@ -67,7 +67,7 @@ EXPLANATIONS: dict[str, str] = {
     "other": "the guard above shows which value changed; do not change it between calls, or pass it as a tensor",
 }
 
-# Graph breaks, by category.
+# Fixes for graph breaks, by category.
 BREAK_HINTS = {
     "data-dependent branch": "a branch on a tensor's value breaks the graph; use "
     "torch.where or torch.cond, or branch on a "
@@ -95,8 +95,8 @@ NUMPY_NUMBER = (
     "int(...)"
 )
 DEPENDS_ON_DATA = (
-    "the line at which torch stops depends on the value or the size that this op returns; use torch.cond or torch.where "
-    "there instead of a Python branch, or declare the outcome with torch._check(...)"
+    "the line at which torch stops depends on the value or the size that this op returns; use torch.cond or "
+    "torch.where there instead of a Python branch, or declare the outcome with torch._check(...)"
 )
 OTHER_BREAKS_FIRST = "remove the break at that line first: with fullgraph=True, this op does not break the graph"
 REWRITE = "rewrite the line with operations that torch.compile can trace"
@@ -111,21 +111,23 @@ RAISES_IN_CODE = (
 )
 NO_FULLGRAPH = f"{REWRITE}, or run the check with fullgraph=False"
 
-# Code that was not compiled.
+# Fixes for code that was not compiled.
 LOOK_FOR_SWITCHES = (
-    "check for torch.compiler.disable, a force_eager stance, TORCH_COMPILE_DISABLE, or a target without tensor ops"
+    "check for torch.compiler.disable, a force_eager stance, TORCH_COMPILE_DISABLE, or code without tensor ops"
 )
 REMOVE_BREAKS = "remove the graph break first, because it decides what torch compiles"
 CALL_INSIDE = "call the compiled code inside the block"
 OPEN_EARLIER = (
     "enter the block before the compiled code is first called, or call torch.compiler.reset() before the block"
 )
-WARM_UP_ALL = "during the warm-up, run every function, size and flag that is used later, including backward()"
+WARM_UP_ALL = "in the warm-up, call every function with every size and flag that is used later, including backward()"
 WARM_UP_TWICE = (
     "call the code twice with each size during the warm-up: the first call warms up the CUDA graph, and the "
     "second call records it"
 )
-LEAVE_LIMIT_OUT = "remove this limit, or set it only for the torch versions that report the number: {'>=2.11': 4}"
+LEAVE_LIMIT_OUT = (
+    "remove this limit, or set it only for the torch versions that report the number, for example {'>=2.11': 4}"
+)
 EXACT_LIMITS = {
     "structure": "if the increase is intended, raise the limit; otherwise look for code that was added or is "
     "compiled twice",
@@ -135,8 +137,8 @@ EXACT_LIMITS = {
     "branches on tensors",
 }
 OTHER_TORCH = (
-    "update pytest-torch-compile, or use a supported torch version (run pytest-torch-compile doctor); the results "
-    "were still compared with those of the eager run"
+    "update pytest-torch-compile, or use a supported torch version (run pytest-torch-compile doctor); the check "
+    "still compared the compiled results with the eager results"
 )
 MAKE_AFRESH = (
     "pass factory(make_target) to the check, so that every run creates its own target and objects, or ignore the "
@@ -150,10 +152,11 @@ TIED_SIZE = (
     "dynamic_dims={'x': {0: (low, high)}}, or do not mark one of the dimensions as dynamic"
 )
 CUDAGRAPHS = (
-    "avoid CPU tensors, input mutation and dynamic shapes in the compiled code, or use 'max-autotune-no-cudagraphs'"
+    "avoid CPU tensors, input mutation and dynamic shapes in the compiled code, or use "
+    "mode='max-autotune-no-cudagraphs'"
 )
 
-# Compiled results that differ from eager.
+# Fixes for compiled results that differ from eager.
 LOOK_FOR_A_DEFECT = (
     "the difference is larger than rounding errors, so look for a bug; a looser tolerance would only hide it. To "
     f"find the cause, {FIND_STAGE}"
@@ -197,8 +200,8 @@ _ONLY_TRACED = (
 )
 _TRACED_OR_AOT = "try backend='eager': if the check then passes, AOTAutograd is at fault, otherwise dynamo"
 ONLY_EAGER_RAISES = (
-    "compiled code skips a check that eager code performs; use torch._check() to check data, and check shapes "
-    "before the call"
+    "compiled code skips a check that eager code performs; use torch._check() to validate values, and validate "
+    "shapes before the call"
 )
 RAISES_SOMETHING_ELSE = (
     "callers that catch the eager exception do not catch the compiled code's exception; raise it outside the compiled "
@@ -211,7 +214,7 @@ RAISE_LAST = (
 BOTH_RAISE = "make callers catch both exceptions, or raise the exception outside the compiled function"
 
 
-# Custom ops, by the opcheck test that fails.
+# Fixes for custom ops, by the opcheck test that fails.
 CUSTOM_OPS = {
     "test_schema": "list in mutates_args every argument that the op writes to (or declare it as Tensor(a!) in the "
     "schema), and return a clone() rather than an input itself",
@@ -225,7 +228,7 @@ CUSTOM_OPS = {
     "if they do not need gradients",
 }
 
-# Artifacts, and other checks in a fresh process.
+# Fixes for artifacts, and for other checks in a fresh process.
 SKIP_ON_THIS_TORCH = "skip the test on this torch version"
 PREPARE = "set prepare= to a function that imports the modules that the artifact needs, such as modules with custom ops"
 OWN_CPP_LIBRARY = (
@@ -233,8 +236,8 @@ OWN_CPP_LIBRARY = (
     "statically; set CXX to a compiler that links libstdc++.so"
 )
 ARTIFACT_STATE = (
-    "torch's state is not the same as when the artifact was built; set the same state before loading the artifact "
-    "(in this check, with prepare=)"
+    "torch's global state (such as grad mode or the number of threads) is not the same as when the artifact was built; "
+    "set the same state before loading the artifact (in this check, with prepare=)"
 )
 ARTIFACT_REFUSES = (
     "declare the dimensions that vary with dynamic_dims={'x': 0}; if a declared dimension is still fixed, the code "
@@ -266,11 +269,11 @@ VARIANT = {
     "torch.use_deterministic_algorithms(True) raises an error for an op that has no deterministic implementation, and "
     "fills uninitialized memory",
     "process": "look for decisions based on timing (max-autotune, coordinate descent tuning), seeds derived from the "
-    "process, and the order of sets, which depends on the process",
+    "process id, and iteration over sets, whose order depends on the process",
 }
 COMPILES_AFTER_LOADING = "look for torch.compile in custom ops and hooks called by the artifact"
 
-# For a warm start that compiled something.
+# Fixes for a warm start that compiled something.
 WHAT_DIFFERS = (
     "the cache key depends on the graph, shapes, device, torch version and configuration; find out which of these "
     "has changed since the run that filled the cache, and make sure that --compile-cache selects the same cache"
@@ -340,7 +343,7 @@ def for_guard(cause: str) -> str:
 
 
 def loosen(path: str) -> str:
-    """Return advice on how to accept a small difference in one leaf."""
+    """Return advice on how to accept a small difference in one leaf of the results."""
     return (
         "if the difference is expected, set a tolerance for this leaf: "
         f"tolerances=Tolerances(leaves={{{path!r}: Tolerance(rtol=..., atol=...)}})"
@@ -348,7 +351,7 @@ def loosen(path: str) -> str:
 
 
 def keep_out_of_state(path: str) -> str:
-    """Return the fix for a part of the target's state whose values differ between the eager and compiled legs."""
+    """Return the fix for a part of the target's state whose values differ between the eager and compiled runs."""
     return (
         "move the write out of the compiled function, or change the code so that eager and compiled runs write the "
         f"same value; if the difference is intended, ignore it: tolerances=Tolerances(ignored=[{path!r}])"
@@ -359,7 +362,8 @@ def fixed_size(size: str) -> str:
     """Return the fix for a dimension that is marked as dynamic but that the code specializes to one size."""
     return (
         f"torch specializes this dimension to {size}, because the code loops over it, compares its size with a number "
-        "or converts the size to a number; rewrite that line, or do not mark the dimension as dynamic (dynamic_dims=..., mark_dynamic)"
+        "or converts the size to a number; rewrite that line, or do not mark the dimension as dynamic "
+        "(dynamic_dims=..., mark_dynamic)"
     )
 
 

@@ -35,9 +35,9 @@ class Budget:
     Args:
         max_graph_breaks: The number of distinct graph breaks, in total or by package.
         max_recompiles: The number of recompiles.
-        accepted_breaks: Fingerprints of graph breaks that do not count.
+        accepted_breaks: Fingerprints of graph breaks that do not count toward ``max_graph_breaks``.
         max_graphs: The number of compiled graphs, over all calls.
-        max_guards: The total number of guards in all graphs.
+        max_guards: The total number of guards of all graphs.
         max_kernels: The number of kernels in the call that has the most kernels. On a GPU, these are the kernels that a
             warm call launches, including copies and fills. On a CPU, these are the loops that Inductor generates for
             the call, not including library calls. ``compile_guard`` counts all kernels that Inductor generates inside
@@ -53,8 +53,8 @@ class Budget:
             the ``with`` block of ``compile_guard``.
 
     Raises:
-        CompileUsageError: If a limit is negative, a specifier is invalid, packages are mixed with torch versions, or
-            fingerprints are not strings.
+        CompileUsageError: If a limit is negative, a specifier is invalid, a limit mixes packages and torch versions, or
+            a fingerprint is not a string.
     """
 
     max_graph_breaks: int | Mapping[str, int] = 0
@@ -77,7 +77,8 @@ class Budget:
         ratio = self.max_memory_ratio
         if ratio is not None and not (isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and ratio > 0):
             raise CompileUsageError(
-                f"max_memory_ratio is {ratio!r}; it must be a multiple of the memory that eager uses, such as 1.1"
+                f"max_memory_ratio is {ratio!r}; it must be a positive number, such as 1.1 (a multiple of the eager "
+                "run's peak)"
             )
 
     def on(self, torch_version: str) -> Budget:
@@ -102,7 +103,7 @@ class Budget:
         return {**limit, "*": limit.get("*", 0)}
 
     def exceeded(self, breaks: Iterable[GraphBreak]) -> dict[str, list[GraphBreak]]:
-        """Return a dict that maps each package whose limit is exceeded to its breaks, except for accepted breaks."""
+        """For each package whose limit is exceeded, return the breaks in it, except the accepted breaks."""
         limits = self.breaks_by_package
         counted: dict[str, list[GraphBreak]] = {name: [] for name in limits}
         for found in breaks:
@@ -165,7 +166,7 @@ def _validate_limit(name: str, limit: int | Mapping[str, int]) -> None:
         if not (by_package or _is_specifier(key)):
             or_package = " or a package; write '>=2.8', 'mypackage' or '*'" if name == "max_graph_breaks" else ""
             raise CompileUsageError(
-                f"{name}: {key!r} is not a version specifier{or_package or '; write one such as >=2.8 or <2.11'}"
+                f"{name}: {key!r} is not a version specifier{or_package or '; use a specifier such as >=2.8 or <2.11'}"
             )
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise CompileUsageError(f"{name} is {number!r}; it must be a whole number, 0 or more")

@@ -26,18 +26,18 @@ from typing import Any, TextIO
 from .disk import TemporaryFolder
 
 VARIABLE = "PYTEST_TORCH_COMPILE_CHILD"
-OF_RUN = "of the run"  # the key of a result for the whole run
+OF_RUN = "of the run"  # the key of a result that is about the whole run instead of one test
 
 # The options that children do not inherit, by their names in pytest. All other options are inherited.
 NOT_INHERITED: dict[str, Any] = {
-    # One test needs one process, and pytest-benchmark is disabled under pytest-xdist.
+    # A child runs its tests in one process. With workers, pytest-xdist would disable pytest-benchmark.
     "numprocesses": 0,
     "distload": False,
     "looponfail": False,
     # A debugger would wait for input forever.
     "usepdb": False,
     "trace": False,
-    # The parent's files and folders that a child would delete or overwrite.
+    # Options for the parent's files and folders, which a child would delete or overwrite.
     "basetemp": None,
     "cacheclear": False,
     "htmlpath": None,
@@ -54,7 +54,7 @@ NOT_INHERITED: dict[str, Any] = {
     "benchmark_histogram": None,
     "benchmark_json": None,
     "benchmark_save": None,
-    # Messages quote the child's output.
+    # Messages quote the child's output, so the output must not contain color codes.
     "color": "no",
 }
 # Plugins that remember failed tests between runs; only the parent should do this.
@@ -239,7 +239,7 @@ def take_job() -> Job | None:
     file = os.environ.pop(VARIABLE, None)
     if file is None:
         return None
-    known = {field.name for field in fields(Job)}  # under ``compare``, the parent may be another version of the plugin
+    known = {field.name for field in fields(Job)}  # the parent may run another version of the plugin (``compare``)
     job = json.loads(Path(file).read_text(encoding="utf-8"))
     return Job(**{name: value for name, value in job.items() if name in known})
 
@@ -263,5 +263,5 @@ _open: list[TextIO] = []
 def _end_with_parent(job: Job) -> None:
     while os.read(job.parent, 1):
         pass
-    shutil.rmtree(Path(job.results).parent, ignore_errors=True)  # a killed parent could not remove this file
+    shutil.rmtree(Path(job.results).parent, ignore_errors=True)  # a killed parent could not remove it
     os.killpg(0, signal.SIGKILL)

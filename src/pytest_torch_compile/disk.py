@@ -26,7 +26,7 @@ _ENDING = ".being-written"
 
 
 def write_atomically(path: Path, content: str | bytes) -> Path:
-    """Write a file atomically, so that a reader sees either the old or the new contents; returns its path."""
+    """Write a file atomically, so that a reader gets either the old or the new contents. Return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path.parent, path.name)
     handle, name = _locked_file(path)
@@ -93,7 +93,7 @@ def _locked_file(path: Path) -> tuple[int, str]:
 
 
 def _lock(handle: int, *, wait: bool) -> bool:
-    """Try to lock the file; return whether this succeeded (False if the file system does not support locks)."""
+    """Lock the file, and return whether this succeeded. If ``wait`` is false and the file is locked, return False."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         return True

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .findings import CompileReport
     from .observation import Observation
 
-# A first check compiles for 5 to 20 s; only longer work is reported.
+# A first check often compiles for 5 to 20 s, so progress messages start only after 15 s.
 FIRST_SECONDS = 15.0
 EVERY_SECONDS = 30.0
 _activity = ["compiling and checking"]
@@ -26,7 +26,7 @@ _on_progress: list[Callable[[RunningCheck, Observation], None]] = []
 
 
 class RunningCheck:
-    """A running check or guarded region; ``ended`` is true once it has finished without an exception."""
+    """A running check or ``compile_guard`` block; ``ended`` is true once it has finished without an exception."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -195,7 +195,7 @@ class CompileReport:
         return not self.findings
 
     def __str__(self) -> str:
-        """Return the report as text: the verdict, the findings, the calls and a summary of the observations."""
+        """Return the report as text: the result, the findings, the calls and a summary of the observations."""
         return self.text or repr(self)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Observations of compilations, filled in by the observer and read by checks and reports."""
+"""What torch did while a check ran: graphs, breaks, recompiles, errors. Filled in by the observer; read by checks and
+reports.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ class Location:
     """A place in source code.
 
     If the observed event happened inside torch or another library, ``library`` is the line in the library, and the
-    other fields describe the line of user code that led to this event.
+    other fields describe the line of user code that led to it.
     """
 
     file: str
@@ -27,7 +29,7 @@ class Location:
         return f"{where} in {self.function}" if self.function else where
 
     def shown(self) -> str:
-        """Return ``file:line in function``. The path is relative if the file is in the current folder or below."""
+        """Return ``file:line in function``. The path is relative if the file is below the current folder."""
         try:
             relative = os.path.relpath(self.file)
         except ValueError:  # the file is on another drive
@@ -60,11 +62,11 @@ class Graph:
 class GraphBreak:
     """A graph break at one location, reached through one chain of function calls.
 
-    ``stack`` is this chain, from the compiled function to the break, outermost first and without torch's functions;
+    ``stack`` is that chain from the compiled function to the break, outermost first and without torch's functions;
     ``callers`` contains the lines of user code in this chain that lead to ``location``. ``times`` is the number of
     compilations in which this break occurred. ``module`` is the module that contains the breaking line
     (``kornia.filters.canny``); ``installed`` is true if this module belongs to an installed package. ``numbers`` lists
-    the target's NumPy scalars that the line uses.
+    the checked code's NumPy scalars that the line uses.
     """
 
     location: Location
@@ -172,7 +174,8 @@ class LateCompilation:
 
 @dataclass(frozen=True)
 class Deviation:
-    """A torch setting that differs from its default: a config entry, a stance, a global mode, an environment variable.
+    """A torch setting that differs from its default: a config entry, a stance, a global mode, or an environment
+    variable.
 
     ``value`` and ``default`` are strings; ``where`` describes where the setting was changed, or is empty if that is
     unknown.
@@ -250,12 +253,13 @@ class CompileSeconds:
 class Observation:
     """Everything that a check or ``compile_guard`` observed about compilation, in order.
 
-    ``undecided`` and ``not_observable`` list information that torch did not provide. If ``undecided`` is not empty, the
-    check fails, because its result depends on this information.
+    ``undecided`` lists missing information without which the check cannot pass: if the list is not empty, the check
+    fails.
+    ``not_observable`` lists other missing information.
 
-    ``frames`` counts how often dynamo started to compile a function. For ``compile_guard``, ``compiled_calls`` counts
-    the calls to compiled functions (None if not observed), and ``compiled_before`` lists the functions that already had
-    graphs when the ``with`` block started.
+    ``frames`` counts how often dynamo started to compile a function. For a ``compile_guard`` block,
+    ``compiled_calls`` counts the calls to compiled functions (None if not observed), and ``compiled_before`` lists the
+    functions that already had graphs when the block started.
     """
 
     graphs: list[Graph] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """Read untrusted JSON documents. Their size and depth are limited, and they are validated against a schema before use.
 
-Supports the JSON Schema keywords below. Integers must fit into 64 bits, and other numbers into a float.
+Supports the JSON Schema keywords in ``KEYWORDS``. Integers must fit into 64 bits, and other numbers into a float.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read(path: Path) -> Any:
 
 
 def parse(content: bytes) -> Any:
-    """Parse JSON text. Raises the same exceptions as ``read``."""
+    """Return the value of a JSON text. Raises ``Refused`` for the same reasons as ``read``."""
     if len(content) > MOST_BYTES:
         raise Refused(f"is larger than {MOST_BYTES // 2**20} MiB")
     try:

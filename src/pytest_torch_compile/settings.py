@@ -32,7 +32,7 @@ class Settings:
 
     @property
     def check_backend(self) -> str:
-        """The default backend of checks. Under ``--compile-fast``, it is a backend that does not generate code."""
+        """The default backend of checks. ``--compile-fast`` replaces inductor with aot_eager, which skips codegen."""
         return "aot_eager" if self.fast and self.backend == "inductor" else self.backend
 
 
@@ -41,7 +41,7 @@ current = Settings()
 
 @contextmanager
 def undiagnosed() -> Iterator[None]:
-    """Turn off the diagnosis inside the ``with`` block, for expected failures."""
+    """Turn off the diagnosis inside the ``with`` block, for tests that are expected to fail."""
     with replaced(replace(current, diagnose="off")):
         yield
 
@@ -58,7 +58,7 @@ def replaced(chosen: Settings) -> Iterator[None]:
 
 
 def below_root(root: Path, folder: str) -> Path:
-    """Return the path of a folder in a setting. A relative path is resolved against pytest's root directory, regardless
-    of the current folder.
+    """Return the path of a folder that a setting contains. A relative path is resolved against pytest's root directory,
+    regardless of the current folder.
     """
     return root / Path(folder).expanduser()

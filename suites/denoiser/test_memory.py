@@ -101,7 +101,7 @@ def test_wait_between_steps_is_found_at_its_line():
     denoised(model, x, time)
     with compile_guard(steady=True, budget=Budget(max_syncs=0)):
         denoised(model, x, time)
-    with pytest.raises(CompileCheckFailed, match=f"{STEPS} waits, 0 allowed") as failure:
+    with pytest.raises(CompileCheckFailed, match=f"{STEPS} GPU synchronizations, 0 allowed") as failure:
         with compile_guard(steady=True, budget=Budget(max_syncs=0)):
             denoised(model, x, time, wait=True)
     (finding,) = failure.value.findings

@@ -71,7 +71,7 @@ CASES = {
     "arguments and calls": (lambda: check_compile(sine, X, calls=[call(X)]), "not both"),
     "other device": (
         lambda: check_compile(torch.nn.Linear(4, 4), torch.ones(4, 4, device="meta")),
-        "call 1: .* is on meta, but the model is on cpu; move one of them",
+        "call 1: .* is on meta, but the model is on cpu; move the input or the model",
     ),
     "eager raises": (lambda: check_compile(raising, X), "call 1 raises an exception in eager, before torch.compile .* KeyError"),
     "unknown backend": (lambda: check_compile(sine, X, backend="inductr"), "backend 'inductr' is unknown .* inductor"),
@@ -150,7 +150,7 @@ CASES = {
     ),
     "optimizer, not a factory": (
         lambda: check_compile(LINEAR, X, optimizer=torch.optim.Adam(LINEAR.parameters())),
-        r"optimizer is an instance of Adam; pass a function that creates one, .* optimizer=lambda params: torch.optim.Adam\(params",
+        r"optimizer is an instance of Adam; pass a function that creates the optimizer, .* optimizer=lambda params: torch.optim.Adam\(params",
     ),
     "name of an optimizer": (lambda: check_compile(LINEAR, X, optimizer="SGD"), "optimizer is an instance of str; pass a function"),
     "optimizer that is not returned": (

@@ -284,7 +284,7 @@ def test_cost_says_what_it_was_measured_on(diagnose):
     page = diagnose("models:clean")[1]
     costs = page.partition("Cost\n")[2].partition("\n\n")[0]
     assert "with an empty compile cache" in costs and "middle half of the rounds" in costs
-    assert "measured on a CPU with" in costs and "not a verdict" in costs
+    assert "measured on a CPU with" in costs and "do not affect the result" in costs
 
 
 def test_cost_that_cannot_be_measured_is_said(diagnose, monkeypatch):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Run the step given on the command line."""
+    """Run the step whose name is on the command line."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from pytest_torch_compile.action.steps import main as run_step
 

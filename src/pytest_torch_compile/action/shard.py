@@ -1,4 +1,4 @@
-"""A pytest plugin that runs one shard: ``2/4`` is every fourth test, starting with the second, when sorted by id."""
+"""A pytest plugin that runs one shard. Sorted by id, shard ``2/4`` is every fourth test, starting with the second."""
 
 from __future__ import annotations
 

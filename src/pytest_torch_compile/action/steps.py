@@ -60,8 +60,8 @@ def install(inputs: Inputs) -> int:
 
 
 def test(inputs: Inputs) -> int:
-    """Run pytest. This step's exit status is the verdict, because the runner stores the status, and no later step can
-    change it.
+    """Run pytest. This step's exit status is the result of the action, because the runner stores the status, and no
+    later step can change it.
     """
     report, last = _work("report"), _work("cache") / document.FILE_NAME
     shutil.rmtree(report, ignore_errors=True)
@@ -72,7 +72,7 @@ def test(inputs: Inputs) -> int:
     before = path.stat().st_mtime_ns if path.exists() else 0
     command = [os.environ["TORCH_COMPILE_PYTHON"], "-m", "pytest", *pytest_arguments(inputs)]
     done = strangers.run(command, _folder(inputs), {SHARD: inputs.shard} if inputs.shard else None)
-    if path.exists() and path.stat().st_mtime_ns == before:  # pytest wrote no report, so this is the old one
+    if path.exists() and path.stat().st_mtime_ns == before:  # only the old report, copied above
         path.unlink()
     if done.returncode == 5 and inputs.shard:
         runner.say("this shard has no tests")

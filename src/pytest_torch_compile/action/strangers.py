@@ -1,8 +1,10 @@
 """Run untrusted programs: tests and conftest files, project builds, and interpreters that import installed packages.
 
-The programs run as the job's user, with all permissions of that user. But they cannot communicate with the runner: they
-do not receive the paths of the runner's files, these files are restored after the programs have ended, processes that
-the programs leave running are terminated, and the programs' output is never interpreted as a workflow command.
+The programs run as the job's user, with all permissions of that user. But they cannot communicate with the runner:
+
+- They do not receive the paths of the runner's files, and these files are restored after the programs have ended.
+- Processes that the programs leave running are terminated.
+- The programs' output is never interpreted as a workflow command.
 """
 
 from __future__ import annotations
@@ -54,8 +56,8 @@ def run(
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """After the ``with`` block, terminate all processes that could write to the runner's files, and restore these
-    files.
+    """After the ``with`` block, terminate the processes that it left running, which could still write to the runner's
+    files, and restore these files.
     """
     paths = [Path(os.environ[name]) for name in FILES if os.environ.get(name)]
     before = {path: path.read_bytes() if path.exists() else b"" for path in paths}

@@ -1,1 +1,3 @@
-"""The user-facing checks: ``check_compile``, ``compile_guard`` and ``CompileSuite``, and their verdicts."""
+"""The user-facing checks: ``check_compile``, ``compile_guard`` and ``CompileSuite``, and the code that creates their
+findings.
+"""

@@ -1,8 +1,8 @@
 """Accepted breaks and recompiles: the file that lists them, and its use in checks.
 
-``compile-accepted.json`` is in the root folder. For each test, it lists the fingerprints of accepted breaks and the
-number of accepted recompiles. It also lists the torch versions on which they occur, so a run on one version keeps the
-entries for other versions. Imports neither torch nor pytest.
+``compile-accepted.json`` is in pytest's root folder. For each test, it lists the fingerprints of accepted breaks and
+the number of accepted recompiles. It also lists the torch versions on which they occur, so a run on one version keeps
+the entries for other versions. Imports neither torch nor pytest.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Acceptance:
     """The running test's accepted breaks and recompiles, and the breaks and recompiles that exceed the budgets of the
     test's checks.
 
-    If ``accepting`` is true, breaks and recompiles are not findings, because this run accepts them.
+    If ``accepting`` is true, breaks and recompiles are not findings, because this run accepts them
+    (``--compile-accept``).
     """
 
     breaks: frozenset[str] = frozenset()
@@ -63,7 +64,7 @@ current: Acceptance | None = None
 
 @contextmanager
 def in_force(acceptance: Acceptance) -> Iterator[None]:
-    """Apply an acceptance to the checks inside the ``with`` block."""
+    """Apply a test's accepted breaks and recompiles to the checks inside the ``with`` block."""
     global current
     before, current = current, acceptance
     try:
@@ -73,8 +74,8 @@ def in_force(acceptance: Acceptance) -> Iterator[None]:
 
 
 def widened(own: Budget) -> Budget:
-    """Return a check's budget plus the accepted breaks and recompiles of the check's test; while accepting, return the
-    budget unchanged.
+    """Return a check's budget, increased by the breaks and recompiles that its test accepts. With ``--compile-accept``,
+    return the budget unchanged.
     """
     if current is None or current.accepting:
         return own
@@ -83,7 +84,9 @@ def widened(own: Budget) -> Budget:
 
 
 def note(report: CompileReport, own: Budget) -> None:
-    """Record the breaks and recompiles that exceed the ``own`` budget; while accepting, remove their findings."""
+    """Record the breaks and recompiles that exceed the ``own`` budget. With ``--compile-accept``, remove their
+    findings.
+    """
     if current is None:
         return
     for b in (b for exceeding in own.exceeded(report.graph_breaks).values() for b in exceeding):
@@ -105,7 +108,7 @@ def _number(limit: int | Mapping[str, int]) -> int:
 
 
 def load(path: Path) -> tuple[dict[str, Entry], str]:
-    """Return the entries by test id, and a message if the file cannot be used."""
+    """Return the file's entries by test id, and a message, which is empty unless the file cannot be used."""
     try:
         return _read(path), ""
     except baselines.BaselineError as error:
@@ -173,7 +176,9 @@ def merged(entry: Entry | None, needed: Entry, torch: str) -> Entry | None:
 
 
 def stale(entry: Entry, needed: Entry, torch: str) -> list[str]:
-    """Return one line for each accepted break or recompile on this torch version that the test does not need."""
+    """Return a line for each accepted break that the test no longer needs on this torch version, and a line if it needs
+    fewer recompiles than accepted.
+    """
     lines = [
         f"{name} at {accepted['location']} ({accepted['reason']})"
         for name, accepted in sorted(entry["breaks"].items())

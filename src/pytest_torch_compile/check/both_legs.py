@@ -1,4 +1,4 @@
-"""Run a check's calls in the eager leg and in the compiled leg, and compare the results of each call."""
+"""Make a check's calls in eager and in compiled code, and compare the results of each call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .steady import after_warm_up
 
 @dataclass
 class Run:
-    """The results of one pass over the calls in both legs."""
+    """The results of making all calls in compiled code and comparing them with the eager run."""
 
     seen: Observation
     rows: list[CallReport] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Run:
 
 @dataclass
 class Eager:
-    """The eager leg after all calls, and its record of each call."""
+    """The finished eager run, with its record of each call."""
 
     leg: Leg
     records: list[CallRecord] = field(default_factory=list)
@@ -63,8 +63,8 @@ def eager_leg(work: Work, box: Sandbox) -> Eager:
 def compiled_beside(
     eager: Eager, work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, box: Sandbox
 ) -> Run:
-    """Run the calls in the compiled leg, starting with no compiled code, and compare each call with the eager leg
-    before running the next call.
+    """Make the calls with the compiled target, starting with no compiled code. Compare each call with the eager run
+    before making the next call.
     """
     box.forget()
     world = eager.leg.world
@@ -75,7 +75,7 @@ def compiled_beside(
     except Exception as error:
         if not compiling.is_torchs or isinstance(error, CompileUsageError):
             raise
-        run.compile_error = error  # torch.compile rejects the target; torch 2.6 rejects torch's own functions
+        run.compile_error = error  # torch.compile rejects the target, such as a function of torch itself on 2.6
         return run
     reference = LazyLeg(lambda: ReferenceLeg(work, eager.leg))
     repeat, perturbed = LazyLeg(lambda: Leg(work, world)), PerturbedLegs(work, world)

@@ -89,11 +89,12 @@ def check_compile(
 ) -> CompileReport:
     """Compile ``target``, compare its results with eager results, and raise if anything is wrong.
 
-    The eager run and the compiled run make the same calls on the original target and inputs. Both runs start from the
-    same state and random seed, and the changes that a run makes are undone after it. The check covers outputs, in-place
-    changes, aliasing, gradients, exceptions, graph breaks, recompiles, eager fallback, and whether anything was
-    compiled at all. Afterwards, the model, inputs, random state, grad mode and torch configuration are restored.
-    Dynamo's cache entries for code other than the target are restored as well.
+    The eager run and the compiled run both use the original target and inputs, and both start from the same state and
+    random seed. Changes are undone after each run. The check covers outputs, in-place changes, aliasing, gradients,
+    exceptions, graph breaks, recompiles, eager fallback, and whether anything was compiled at all.
+
+    After the check, the model, inputs, random state, grad mode and torch's configuration are restored. Dynamo's cache
+    entries for code other than the target are restored too.
 
     Args:
         target: A module, function, bound method or other callable. If it is already compiled with ``torch.compile``,
@@ -101,8 +102,8 @@ def check_compile(
         *args: The arguments of a single call, if ``calls`` is not set.
         calls: The call sequence. Each item is a ``call(...)``, a tuple of positional arguments, a dict of keyword
             arguments, or a single argument.
-        fullgraph: Passed to ``torch.compile``. Defaults to True, unless graph breaks are allowed or a call is expected
-            to raise.
+        fullgraph: Passed to ``torch.compile``. Defaults to True, unless graph breaks are allowed, a call is expected to
+            raise, or ``compile`` is set.
         dynamic: Passed to ``torch.compile``.
         backend: Passed to ``torch.compile``. Defaults to ``--compile-backend``, or to Inductor.
         mode: Passed to ``torch.compile``.
@@ -118,7 +119,7 @@ def check_compile(
         dynamic_dims: Dimensions to mark as dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
             A string in place of the range marks the dimension as unbacked, and marks all dimensions with the same
             string as equal in size: ``{"x": {0: "batch"}}``.
-        train: If True, run backward from every floating-point output, with random cotangents. If a callable, it
+        train: If True, run backward from every floating-point output, with random output gradients. If a callable, it
             computes the loss from the output.
         optimizer: A function ``params -> Optimizer``. Parameters and buffers are compared after the optimizer steps.
         steps: The number of optimizer steps in each call.
@@ -126,8 +127,8 @@ def check_compile(
             version, ``{"<2.8": 2, ">=2.8": 0}``, or by the package that contains the breaking line, ``{"mypackage": 0,
             "*": 3}``.
         max_recompiles: The number of allowed recompiles (default 0). Alternatively, a dict of limits by torch version.
-        accepted_breaks: Fingerprints of graph breaks that do not count.
-        budget: Further limits, such as ``Budget(max_kernels=4, max_syncs=0)``. If any of the preceding three
+        accepted_breaks: Fingerprints of graph breaks that do not count toward ``max_graph_breaks``.
+        budget: Limits on counted quantities, ``Budget(max_kernels=4, max_syncs=0)``. If any of the preceding three
             options is set, even to 0, it overrides the corresponding limit in ``budget``.
         tolerances: How close compiled results must be to eager results. The default is the rule in
             ``docs/numerics.md``, or bitwise equality with ``options={"numerics": "strict"}``.
@@ -213,8 +214,8 @@ KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 def _examined_in_time(
     work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, ops: CheckedOps | None
 ) -> CompileReport:
-    """Return the report on both legs or, after a timeout, a report that shows the line that hung. The results for
-    custom ops are stored in ``ops``.
+    """Return the check's report or, after a timeout, a report that shows the line that hung. The results for custom ops
+    are stored in ``ops``.
     """
     report = None
     with time_limit(settings.current.timeout) as limit, machine_faults_named(), checking(target_name(work.target)):
@@ -229,7 +230,7 @@ def _examined_in_time(
 
 
 def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:
-    """Run both legs and judge them."""
+    """Make the calls in eager and in compiled code, and return the report with its findings."""
     settings_changed = deviations()
     with calm(), sandbox() as box:
         eager = eager_leg(work, box)
@@ -295,7 +296,7 @@ def _findings(work: Work, run: Run, budget: Budget, compiling: Compiling) -> lis
 
 
 def _remarks(run: Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
-    """Return the remarks on a run; none for an incomplete run, because it did not reach all leaves."""
+    """Return notes on a run; an empty list for an incomplete run, which did not compare all leaves."""
     if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
         return []
     paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}

@@ -42,7 +42,7 @@ class CompileSuite:
     trains: ClassVar[bool] = True
 
     def make_model(self) -> Any:
-        """Build the target; called once for each check."""
+        """Return the module or function to check; called once for each check."""
         raise CompileUsageError(
             f"{type(self).__name__} must define make_model(self), which returns the module to check"
         )

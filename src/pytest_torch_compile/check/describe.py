@@ -35,7 +35,7 @@ def target_name(target: Any) -> str:
         return f"the target created by {target_name(target.make)}"
     name = str(getattr(target, "__qualname__", ""))
     if inspect.isroutine(target) and ("." in name or inspect.isbuiltin(target)):
-        # The qualified names of torch's own functions contain a C++ class or a factory function.
+        # The qualified names of torch's functions contain a C++ class or a factory function.
         public = (f"{m.__name__}.{key}" for m in _NAMESPACES for key, value in vars(m).items() if value is target)
         name = next(public, re.sub(r"^_?TensorBase\.", "Tensor.", name))
     if name:
@@ -57,8 +57,8 @@ def definition(target: Any) -> Location | None:
 
 
 def located(seen: Observation, target: Any, calls: Sequence[Call] = ()) -> None:
-    """Replace locations in dynamo's own files with the line where the target is defined, and name the NumPy numbers in
-    lines that break.
+    """Replace locations in torch's files with the line where the target is defined, and record which NumPy scalars each
+    breaking line uses.
     """
     place = definition(target)
     if place is None or is_torch(place.file):

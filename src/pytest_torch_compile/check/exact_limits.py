@@ -30,7 +30,7 @@ UNITS: dict[str, tuple[FindingKind, str]] = {
     "max_cudagraphs": ("structure", "recorded CUDA graph"),
     "max_memory": ("memory", "byte"),
     "max_memory_ratio": ("memory", "times eager's memory"),
-    "max_syncs": ("host-sync", "wait"),
+    "max_syncs": ("host-sync", "GPU synchronization"),
 }
 
 
@@ -69,7 +69,7 @@ def require_countable(budget: Budget, work: Work | None = None, compiling: Compi
         )
     for name in ON_THE_GPU:
         if name in limits and not (torch.cuda.is_available() if work is None else _on_gpu(work)):
-            raise CompileUsageError(f"{name} is not observable on a CPU: use a CUDA device, or remove the limit")
+            raise CompileUsageError(f"{name} cannot be measured on a CPU: use a CUDA device, or remove the limit")
     other_backend = compiling is not None and compiling.is_torchs and compiling.backend != "inductor"
     if "max_kernels" in limits and compiling is not None and other_backend and work and not _on_gpu(work):
         raise CompileUsageError(

@@ -20,11 +20,11 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
     """Check a call that is expected to raise an exception.
 
     Raises:
-        CompileUsageError: If eager does not raise, or raises a different exception.
+        CompileUsageError: If the eager run does not raise an exception, or raises a different exception.
     """
     wanted = " or ".join(kind.__name__ for kind in call.exceptions)
     if not isinstance(eager.error, call.exceptions):
-        does = f"raises {type(eager.error).__name__}: {eager.error}" if eager.error else "returns"
+        does = f"raises {type(eager.error).__name__}: {eager.error}" if eager.error else "returns without an exception"
         text = f"call {eager.number} is expected to raise {wanted}, but eager {does}"
         raise (usage_error(text, eager.error) if eager.error else CompileUsageError(text)) from None
     error = compiled.error
@@ -34,7 +34,7 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
     message = (
         f"{expects}, but compiled code raises {type(error).__name__}"
         if error
-        else f"{expects}, but compiled code returns"
+        else f"{expects}, but compiled code returns without an exception"
     )
     evidence = [f"eager: {error_summary(eager.error)}"]
     evidence += [f"compiled: {error_summary(error)}"] if error else []

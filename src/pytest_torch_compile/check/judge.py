@@ -44,8 +44,8 @@ def judge(
     limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from
     torch's defaults; if a deviation caused a finding, the finding mentions the deviation.
 
-    ``dynamic`` is the argument of torch.compile. ``stopped_at`` is the line at which torch stopped with fullgraph=True, if the run itself is a second run without
-    fullgraph and torch captures more ops with fullgraph=True than without.
+    ``dynamic`` is the argument of ``torch.compile``. ``stopped_at`` is the line at which torch stopped with
+    ``fullgraph=True``, if ``seen`` is from a second run without ``fullgraph`` and torch captures more ops with it.
     """
     findings = _graph_breaks(seen.graph_breaks, budget, stopped_at) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget, dynamic)
@@ -68,10 +68,10 @@ def _number(limit: int | Mapping[str, int]) -> int:
 
 
 def not_observable(undecided: Sequence[str]) -> list[Finding]:
-    """Return the finding for missing information on which a verdict depends."""
+    """Return the finding for missing information without which the check cannot pass."""
     if not undecided:
         return []
-    message = "this check cannot pass, because it needs information that is not observable"
+    message = "this check cannot pass, because torch did not provide information that the check needs"
     return [Finding("not-observable", message, None, "\n".join(undecided), advice.OTHER_TORCH)]
 
 
@@ -246,8 +246,8 @@ def _nothing_compiled(seen: Observation) -> Finding:
         hint = advice.REMOVE_BREAKS
     else:
         why = (
-            "no graph that contains an op reached the backend: the target is disabled or skipped, or it runs no "
-            "tensor ops"
+            "no graph that contains an op reached the backend: torch.compile is disabled for the code or skips it, "
+            "or the code runs no tensor ops"
         )
     return Finding("nothing-compiled", message, None, why, hint)
 

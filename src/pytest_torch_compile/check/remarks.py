@@ -1,4 +1,4 @@
-"""Remarks for the report that are not failures, for example about options that had no effect."""
+"""Notes for the report about facts that are not failures, such as options that had no effect."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def unused_tolerances(tolerances: Tolerances, paths: Iterable[str]) -> Iterator[
 
 
 def not_judged_by(no_reference: BaseException | None, no_perturbed: BaseException | None) -> Iterator[str]:
-    """Yield a line for each kind of reference run that raised an exception."""
+    """Yield a line for each measurement that was not possible, because its reference run raised an exception."""
     if no_reference is not None:
         yield f"errors relative to float64, because the eager run in float64 raises {error_summary(no_reference)}"
     if no_perturbed is not None:

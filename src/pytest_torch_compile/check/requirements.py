@@ -18,10 +18,10 @@ from .steady import require_warmup
 
 
 def require_usable(work: Work) -> None:
-    """Reject work that cannot be run.
+    """Reject a check that cannot be run.
 
     Raises:
-        CompileUsageError: If the target or a call cannot be run; the message explains what to pass.
+        CompileUsageError: If the target, a call or an option is not usable; the message explains what to pass.
     """
     if not callable(work.target):
         raise CompileUsageError(f"the target is {work.target!r}, which is not callable; pass a module or a function")
@@ -50,8 +50,8 @@ def require_factory(optimizer: Callable[..., Any] | None) -> None:
         return
     kind = type(optimizer).__name__
     raise CompileUsageError(
-        f"optimizer is an instance of {kind}; pass a function that creates one, because the eager and compiled runs "
-        "need separate optimizers: optimizer=lambda params: "
+        f"optimizer is an instance of {kind}; pass a function that creates the optimizer, because the eager and "
+        "compiled runs need separate optimizers: optimizer=lambda params: "
         f"torch.optim.{kind if hasattr(torch.optim, kind) else 'SGD'}(params, lr=0.1)"
     )
 
@@ -65,12 +65,12 @@ def _require_same_device(work: Work) -> None:
             if tensor.device.type not in devices and tensor.ndim:
                 raise CompileUsageError(
                     f"call {number}: {path} is on {tensor.device}, but the model "
-                    f"is on {devices.pop()}; move one of them"
+                    f"is on {devices.pop()}; move the input or the model"
                 )
 
 
 def require_values(target: Any, calls: Sequence[Call]) -> None:
-    """Reject a target and calls whose tensors are all on the meta device, because every result would pass.
+    """Reject a target and calls whose tensors are all on the meta device, because every comparison would pass.
 
     Raises:
         CompileUsageError: If there are no values to compare.

@@ -19,8 +19,8 @@ def require_warmup(warmup: int | None, calls: int) -> None:
     """Reject a warm-up that includes all calls or none.
 
     Raises:
-        CompileUsageError: If ``warmup`` is less than 1 or not less than the number of calls; the message shows this
-            number.
+        CompileUsageError: If ``warmup`` is less than 1 or not less than the number of calls; the message shows the
+            number of calls.
     """
     if warmup is None:
         return

@@ -15,8 +15,8 @@ from .._torch.stuck import frames_of, place_of, stack_text
 from ..findings import Finding
 from ..observation import Location
 
-# Seconds between interruptions. One may not be enough: the checked code may catch the exception, and most C code must
-# return to Python before the exception is raised.
+# Seconds between interruptions. One interruption may not be enough: the checked code may catch the exception, and most
+# C code must return to Python before the exception is raised.
 AGAIN_SECONDS = 10.0
 # An exception inside one of these functions would leave a context manager, such as one of torch's modes, half entered
 # or half exited, which would change the behavior of all later code. So an interruption there is postponed, but not
@@ -75,7 +75,7 @@ class TimeLimit:
     def _interrupt(self) -> None:
         if self._thread == threading.main_thread().ident:
             signal.pthread_kill(self._thread, SIGNAL)
-        else:  # the exception is raised only when Python code runs
+        else:  # the thread raises the exception once it runs Python code again
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(TimeIsUp))
 
     def raise_in_main(self, number: int, frame: FrameType | None) -> None:
@@ -116,8 +116,8 @@ def timeout_finding(frames: list[Location], seconds: float) -> Finding:
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[TimeLimit]:
-    """Interrupt the ``with`` block after ``seconds``; the yielded limit contains the finding. Has no effect inside
-    another ``time_limit`` block.
+    """Interrupt the ``with`` block after ``seconds``; the yielded ``TimeLimit`` contains the finding. Has no effect
+    inside another ``time_limit`` block.
     """
     limit = TimeLimit(seconds or 0)
     if seconds is None or getattr(_limited, "now", False):

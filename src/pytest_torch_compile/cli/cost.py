@@ -34,7 +34,7 @@ def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
         f"compilation and warm-up: {seconds:.1f} s with an empty compile cache",
         *(f"{name}: {_spread(sample.raw['wall'][name])}" for name in ("eager", "compiled")),
         *_paid_back(seconds, wall, sample.rounds),
-        f"measured on {_where(sample.environment['device'])}: {runs}. These figures are not a verdict",
+        f"measured on {_where(sample.environment['device'])}: {runs}. These figures do not affect the result",
     ]
 
 

@@ -86,7 +86,7 @@ def _compiler() -> Line:
 
 
 def _accelerator() -> Line:
-    """Only CUDA was tested. For ROCm and XPU, report which code is shared and which features need CUDA."""
+    """Return the line about the accelerator. For ROCm and XPU, it states what is untested or not supported."""
     if not _version("torch"):
         return Line("no", "CUDA", "unknown, because torch is not installed")
     import torch

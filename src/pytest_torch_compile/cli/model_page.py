@@ -18,7 +18,7 @@ Section = tuple[str, list[str]]
 
 
 def show(console: Console, report: CompileReport, cost: Sequence[str], test: str) -> None:
-    """Print the page."""
+    """Print the page about one model: the result, the report's sections, the cost, and a test to copy."""
     from rich.text import Text
 
     verdict = report.text.splitlines()[0]
@@ -67,7 +67,7 @@ def _what_next(report: CompileReport) -> Iterator[Section]:
             or [("none of the fixes that were tried made the check pass; see the suggestion under each finding")],
         )
     notes = [f"not observable: {what}" for what in report.observation.not_observable]
-    notes += [f"remark: {remark}" for remark in report.remarks]
+    notes += [f"note: {remark}" for remark in report.remarks]
     notes += [f"not torch's default: {deviation}" for deviation in report.deviations]
     if notes:
         yield "Notes", notes

@@ -31,8 +31,8 @@ STEPS: dict[str, dict[str, Step]] = {
     "full": {**_STAGE, "the smallest module": smallest_module, **_ADVICE, **_DEARER},
 }
 SECONDS = {"off": 0.0, "auto": 60.0, "full": 600.0}
-CHECKS = 2  # with auto, the diagnosis takes at most this multiple of the check's time,
-LEAST = 3.0  # but may always take this many seconds, so that even a very short check gets advice
+CHECKS = 2  # with auto, the diagnosis takes at most this multiple of the check's time
+LEAST = 3.0  # with auto, the diagnosis may take this many seconds even if the check is very short
 
 
 def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -> list[str]:

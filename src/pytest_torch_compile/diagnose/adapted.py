@@ -1,4 +1,4 @@
-"""Change the calls of the compiled leg. The eager leg keeps the original calls, whose results are the reference."""
+"""Change the calls of the compiled run. The eager run keeps the original calls, whose results are the reference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Sizes = list[list[torch.Size | None]]  # for each call, the sizes of its output 
 
 @dataclass(frozen=True)
 class Adaptation:
-    """The changes to the calls of the compiled leg: ``call`` changes each call's arguments. If ``cuts`` is set, each
+    """The changes to the calls of the compiled run: ``call`` changes each call's arguments. If ``cuts`` is set, each
     call's results are cut to the sizes of the eager results.
 
     If ``eager_first`` is set, the target runs once in eager, with the arguments of the first call, before it is
@@ -63,7 +63,7 @@ def checked(subject: Subject, adaptation: Adaptation, backend: str | None, **cha
 
 
 def _sizes_in_eager(subject: Subject) -> Sizes | None:
-    """Return the sizes of eager's results; None if the results are not available."""
+    """Return the sizes of the eager results; None if the results are not available."""
     sizes: Sizes = []
 
     def in_eager(target: Any) -> Callable[..., Any]:
@@ -81,7 +81,7 @@ def _sizes_in_eager(subject: Subject) -> Sizes | None:
 
 
 def _cut(output: Any, sizes: list[torch.Size | None]) -> Any:
-    """Return the output without padding; tensors that are no larger than in eager are unchanged."""
+    """Return the output with each tensor cut to its size in eager, which removes padding."""
     leaves, structure = tree_flatten(output)
     if len(leaves) != len(sizes):
         return output

@@ -25,7 +25,7 @@ SWITCHES: tuple[tuple[str, Any, str], ...] = (
     ("inplace_buffers", False, "in-place reuse of buffers"),
     ("allow_buffer_reuse", False, "reuse of buffers"),
     ("joint_graph_constant_folding", False, "constant folding"),
-    ("cpp.simdlen", 1, "vectorised code"),
+    ("cpp.simdlen", 1, "vectorized code"),
     ("max_fusion_size", 1, "kernel fusion"),
 )
 TABLES: dict[str, Table] = {"aot_eager_decomp_partition": "decomposition", "inductor": "lowering"}
@@ -49,7 +49,8 @@ def _switches(subject: Subject) -> Iterator[str]:
         if name in own or (value is None and not is_set(name)):
             continue
         changes: dict[str, Any] = {"mode": None, "options": {**own, name: value}}
-        if subject.smallest:  # tried first: it is cheaper, and the whole target can be correct only if this part is
+        # Try the smallest module first: it is faster to check, and the target can be correct only if the module is.
+        if subject.smallest:
             alone = subject.again(**{**subject.smallest, **changes})
             if alone is not None and alone.findings:
                 continue
@@ -72,7 +73,9 @@ def _error(report: CompileReport) -> str:
 
 
 def _op(subject: Subject, table: Table) -> list[str]:
-    """Return the op whose table entry makes the check fail, found by bisecting the ops in use."""
+    """Return a line about the op whose decomposition or lowering makes the check fail, found by bisecting the ops in
+    use.
+    """
     ops = _of_part(subject, table, subject.smallest) if subject.smallest else []
     if not ops or not _right_without(subject, table, ops, {}):
         ops = _of_part(subject, table, {})
@@ -84,8 +87,8 @@ def _op(subject: Subject, table: Table) -> list[str]:
 
 
 def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[str]:
-    """Return the ops whose table entries must be removed so that one part of the target (or the whole target, if
-    ``part`` is empty) returns correct results.
+    """Return the ops whose decompositions or lowerings must be removed so that one part of the target (or the whole
+    target, if ``part`` is empty) returns correct results.
     """
     used: list[str] = []
     with noting(table, used):
@@ -94,7 +97,7 @@ def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[s
 
 
 def _fewest(subject: Subject, table: Table, ops: Sequence[str], part: dict[str, Any]) -> Sequence[str]:
-    """Repeatedly halve the list of ops, keeping a half that is sufficient, until neither half is sufficient."""
+    """Return a short list of ops whose removal from the table is enough: halve the list while one half is enough."""
     while len(ops) > 1:
         middle = len(ops) // 2
         halves = (ops[:middle], ops[middle:])

@@ -26,11 +26,11 @@ Dims = dict[Name, tuple[int, ...]]
 
 
 def recompile_advice(subject: Subject) -> Iterator[str]:
-    """Yield a line for each change with which the check has no findings. The line shows the number of recompiles."""
+    """Yield a line for each change that makes the check pass. The line shows the number of recompiles."""
     if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
         return
     for what, changes in _candidates(subject):
-        # First try without code generation, then with the check's own backend if there is time.
+        # First try without code generation, then with the check's backend if there is time.
         how, report = "tried", _again(subject, changes, backend="eager")
         if report is not None and not report.findings and subject.compiling.backend != "eager":
             if subject.report.observation.compile_seconds.total > subject.left:
@@ -55,7 +55,7 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield possible changes as (description, changes) pairs. The changes are fields of the work or of the compilation,
+    """Yield possible changes as (description, changes) pairs. The changes are fields of ``Work`` or ``Compiling``,
     capture ``switches``, or an ``adaptation``.
     """
     calls, names = subject.work.calls, argument_names(subject.work.target)

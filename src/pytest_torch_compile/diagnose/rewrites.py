@@ -107,7 +107,7 @@ def _tree(file: str) -> ast.Module | None:
 
 def _rewritten(file: str, changes: Sequence[Rewrite]) -> ast.Module:
     tree = _tree(file)
-    assert tree is not None  # a rewrite was created from it
+    assert tree is not None  # the rewrites were created from this file
     for change in changes:
         statement = _statement(tree, change.line)
         changed = statement and change.way(statement, _around(tree, statement))
@@ -156,7 +156,7 @@ def _moved(statement: ast.stmt, around: Around) -> list[str]:
 
 
 def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:
-    """Return the outermost calls in a statement that do not read variables of the function."""
+    """Return a statement's outermost calls that do not read variables of the function."""
     expression = statement.test if isinstance(statement, ast.If) else getattr(statement, "value", None)
     calls, nodes = [], [] if isinstance(statement, ast.Expr) or expression is None else [expression]
     while nodes:

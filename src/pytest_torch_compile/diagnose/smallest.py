@@ -38,8 +38,8 @@ class Part:
 
 
 def smallest_module(subject: Subject) -> list[str]:
-    """Descend into submodules as long as a submodule, checked on its own, shows a finding of a kind that the failed
-    check has.
+    """Return a line about the smallest submodule that fails when it is checked on its own. Its finding must be of a
+    kind that the failed check has, or of a kind that can cause the check's finding.
     """
     kinds = set(subject.kinds)
     if subject.work.optimizer is not None and kinds & set(get_args(WrongResult)):
@@ -60,7 +60,7 @@ def smallest_module(subject: Subject) -> list[str]:
                 shown = {finding.kind for finding in report.findings}
                 smallest, candidates = part, children(parts, part.name)
     except OutOfTime:
-        remark = f"; a smaller module may show it too, but the time limit was reached (modules tried: {tried})"
+        remark = f"; a smaller module may show the finding too, but the time limit was reached (modules tried: {tried})"
     if smallest is None:
         return []
     kind = type(smallest.module).__name__
@@ -72,15 +72,15 @@ def smallest_module(subject: Subject) -> list[str]:
 
 
 def _checked(subject: Subject, part: Part) -> tuple[CompileReport | None, Part]:
-    """Check one part with its recorded arguments. The arguments require gradients only if the eager run works with
-    gradients.
+    """Check one part with its recorded arguments. If eager code rejects arguments that require gradients, detach the
+    arguments and check the part again.
     """
     backend = _cheapest_backend(subject)
     report = subject.again(backend, **part.changes(subject.work))
     if report is not None:
         return report, part
-    # A module that writes to its input in place does not accept a leaf that requires a gradient, but accepts the result
-    # of an op.
+    # A module that writes to its input in place rejects a leaf tensor that requires a gradient. In the whole model, the
+    # input was the result of an op.
     part = replace(part, calls=[_without_gradient(one) for one in part.calls])
     return subject.again(backend, **part.changes(subject.work)), part
 
@@ -95,7 +95,7 @@ def _without_gradient(call: Call) -> Call:
 
 def _cheapest_backend(subject: Subject) -> str | None:
     """Return the backend of the first stage that shows the finding. If the stage is unknown, return None, which means
-    the check's own backend.
+    the check's backend.
     """
     if subject.compiling.wrapper is not None:
         return None
@@ -131,7 +131,7 @@ def _global_modules(target: Any) -> dict[str, torch.nn.Module]:
 
 
 def children(parts: Mapping[str, Part], name: str) -> list[Part]:
-    """Return the children of a module. A container that is never called, such as a ModuleList, is replaced with its own
+    """Return the children of a module. A container that is never called, such as a ModuleList, is replaced with its
     children.
     """
     below = [part for part in parts.values() if part.name.startswith(f"{name}." if name else "") and part.name != name]
@@ -148,7 +148,7 @@ class _Capture:
     number: int = 0
 
 
-# Objects that a hook references would count as model state and be restored after the leg, so the hook does not
+# Objects that a hook references would count as model state and be restored after the run, so the hook does not
 # reference any objects.
 _captures: list[_Capture] = []
 
@@ -158,7 +158,7 @@ def captured(work: Work) -> Inputs:
     with ExitStack() as stack:
         _captures.append(capture := _Capture())
         stack.callback(_captures.pop)
-        # This must happen before the leg takes its snapshot, which includes hooks.
+        # Register the hooks before ``Leg`` takes its snapshot of the model, because the snapshot includes hooks.
         _watch({**modules_of(work.target), **_global_modules(work.target)}, stack)
         leg = Leg(work)
         for capture.number, capture.call in enumerate(work.calls):

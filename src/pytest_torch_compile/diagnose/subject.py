@@ -1,4 +1,4 @@
-"""Describe the subject of a diagnosis: a failed check that can be repeated with changes."""
+"""A failed check that the diagnosis can repeat with changes."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ class Subject:
             self._tolerances = before
 
     def again(self, backend: str | None = None, **changes: Any) -> CompileReport | None:
-        """Repeat the check with changed fields of its work or compilation, and return its report; None if the check is
-        not possible.
+        """Repeat the check with changed fields of ``Work`` or ``Compiling``, and return its report; None if the check
+        is not possible.
 
         Raises:
-            OutOfTime: If no other trial may start.
+            OutOfTime: If the trial is expected to take longer than the remaining time.
         """
         if self.left <= self.expected_seconds(backend):
             raise OutOfTime
@@ -113,7 +113,7 @@ class Subject:
         except CompileUsageError:
             return None
         finally:
-            if "target" not in changes:  # a part takes less time
+            if "target" not in changes:  # a check of a submodule takes less time
                 self._took[backend] = max(self._took.get(backend, 0.0), time.monotonic() - began)
 
     def shows(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
@@ -139,5 +139,5 @@ def break_causes(report: CompileReport) -> set[tuple[str, int, str]]:
 
 
 def recompile_causes(report: CompileReport) -> set[str]:
-    """Return the causes of the recompiles; an empty string if torch reports no guard."""
+    """Return the causes of the recompiles; the cause is an empty string if torch reports no guard."""
     return {recompile.guards[0].cause if recompile.guards else "" for recompile in report.recompiles}

@@ -1,4 +1,6 @@
-"""Compare the legs of a check: values, gradients, in-place writes, aliasing, metadata, exceptions and random states."""
+"""Compare the eager and compiled runs: values, gradients, in-place writes, aliasing, metadata, exceptions and random
+states.
+"""
 
 from __future__ import annotations
 

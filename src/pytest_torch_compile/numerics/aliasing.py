@@ -1,5 +1,5 @@
-"""Compare memory sharing between the legs: which outputs share memory with arguments, parameters, buffers or other
-outputs.
+"""Compare memory sharing in eager and in compiled code: which outputs share memory with arguments, parameters, buffers
+or other outputs.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def sharing(outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tens
 def aliasing_differences(
     eager: Mapping[tuple[str, str], int], compiled: Mapping[tuple[str, str], int]
 ) -> Iterator[tuple[str, str]]:
-    """Yield an output and a message for each pair that shares memory in only one leg, or at different offsets in the
-    two legs.
+    """Yield an output and a message for each pair that shares memory in only one run (eager or compiled), or at
+    different offsets in the two runs.
     """
     for name, other in dict.fromkeys([*eager, *compiled]):
         here, there = eager.get((name, other)), compiled.get((name, other))

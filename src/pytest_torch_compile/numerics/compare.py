@@ -1,4 +1,4 @@
-"""Compare the records of two legs for one call, and create all findings and a verdict for every leaf."""
+"""Compare the eager and compiled records of one call, and return the findings and a result for every leaf."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .tolerances import Tolerances
 from .tree import Flat
 
 __all__ = ["Comparison", "LeafVerdict", "compare_calls"]
-Legs = tuple[Flat, Flat]  # of the eager leg and of the compiled leg
+Legs = tuple[Flat, Flat]  # the eager values and the compiled values
 
 
 @dataclass
 class Comparison:
-    """The result of comparing one call. ``reference`` is the kind of reference used for leaves outside all
-    tolerances.
+    """The result of comparing one call. ``reference`` is the reference by which leaves outside their tolerance were
+    judged.
 
     ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, and ``ignored`` the leaves
-    that the user ignores. ``raised`` is true if a leg raised an exception, in which case there was nothing to compare.
+    that the user ignores. ``raised`` is true if a run raised an exception, in which case there was nothing to compare.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -56,11 +56,12 @@ def compare_calls(
     tolerances: Tolerances,
     perturbed: Callable[[], Iterable[CallRecord]] = tuple,
 ) -> Comparison:
-    """Compare two legs on one call.
+    """Compare the eager and compiled records of one call.
 
-    ``reference`` returns the call's record from the eager fp64 leg, and ``repeat`` returns the call's record from a
+    ``reference`` returns the call's record from the eager fp64 run, and ``repeat`` returns the call's record from a
     second eager run. Each returns None if its run failed, and is called only if a leaf needs its result. ``perturbed``
-    yields the call's records from eager runs with perturbed rounding, which are requested only while some leaf fails.
+    yields the call's records from eager runs with perturbed rounding, which are requested only while at least one leaf
+    fails.
 
     Raises:
         CompileUsageError: If an output cannot be compared.
@@ -68,7 +69,7 @@ def compare_calls(
     if eager.error is not None or compiled.error is not None:
         return Comparison(messages.exception_findings(eager, compiled), raised=True)
     legs: dict[SectionName, Legs] = {name: (section(eager, name), section(compiled, name)) for name in SECTIONS}
-    # A compile wrapper may replace modules, so state that exists in only one leg before the call is not compared.
+    # A compile wrapper may replace modules, so state that exists in only one run before the call is not compared.
     known = eager.initial_state and compiled.initial_state
     apart = eager.initial_state.keys() ^ compiled.initial_state.keys() if known else set()
     own = [label for one in apart for label in (eager.state_label(one), compiled.state_label(one), f"grad of {one}")]
@@ -117,9 +118,9 @@ def _chosen(flat: Flat, tolerances: Tolerances) -> Flat:
 
 
 def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallRecord | None]) -> tuple[Legs, list[str]]:
-    """Return the comparable state of both legs, and the paths at which eager is not deterministic.
+    """Return the comparable state of both runs, and the paths at which eager is not deterministic.
 
-    State that exists in only one leg before the first call, such as attributes that a compile wrapper adds, is not
+    State that exists in only one run before the first call, such as attributes that a compile wrapper adds, is not
     compared.
     """
     own = [path for path, _ in structure_differences(eager.kept_at_start, compiled.kept_at_start)]
@@ -161,7 +162,7 @@ def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Fi
 
 def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str, list[MetadataDifference]]:
     """Return the differences in tensor metadata, by path."""
-    # torch chooses the strides of a gradient, both in eager and in compiled code.
+    # The strides of gradients are not compared, because torch chooses them, in eager and in compiled code.
     is_value = name not in GRADIENTS
     differences = {
         path: metadata_differences(left, right, strides=tolerances.strides and is_value, requires_grad=is_value)
@@ -172,7 +173,7 @@ def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str
 
 
 def _common(legs: Legs) -> Iterator[tuple[str, object, object]]:
-    """Yield the path and both legs' values of each leaf that can be compared: two tensors, or two values of the same
+    """Yield the path and both runs' values of each leaf that can be compared: two tensors, or two values of the same
     type.
     """
     eager, compiled = legs
@@ -191,7 +192,7 @@ def _pairs(name: SectionName, legs: Legs) -> Iterator[Pair]:
         if one is None or two is None or one.layout is not two.layout:
             continue
         parts = plain_tensors(one, path)
-        # A value that neither leg changed is the same object in both legs.
+        # A value that neither run changed is the same object in both runs.
         others = parts if one is two else plain_tensors(two, path)
         for part, value in parts.items():
             other = others.get(part)

@@ -94,7 +94,7 @@ def _equal(eager: Any, compiled: Any) -> bool | None:
     """Return whether two objects are equal, or None if they cannot be compared."""
     if isinstance(eager, AbstractSet) and any(isinstance(item, torch.Tensor) for item in eager):
         return None
-    if isinstance(eager, FUNCTIONS):  # each leg may have a separate copy
+    if isinstance(eager, FUNCTIONS):  # each run may have a separate copy
         if type(eager) is not type(compiled):
             return False
         names = [(getattr(f, "__module__", None), getattr(f, "__qualname__", f.__name__)) for f in (eager, compiled)]

@@ -24,8 +24,8 @@ Scalar = float | complex | int | bool
 
 @dataclass(frozen=True)
 class LeafVerdict:
-    """The verdict on one leaf. ``index`` is the index of the worst element, and ``eager``, ``compiled`` and
-    ``reference`` are this element's values in the legs. If ``rule`` is ``given``, the user chose the tolerance.
+    """The result for one leaf. ``index`` is the index of the worst element, and ``eager``, ``compiled`` and
+    ``reference`` are this element's values in the runs. If ``rule`` is ``given``, the user chose the tolerance.
 
     ``nonfinite`` is true if NaN or infinity occur at different positions in compiled code than in eager.
     ``perturbed_runs`` counts the eager runs with perturbed rounding that widened the limits. ``compared`` is False if
@@ -63,7 +63,7 @@ class LeafVerdict:
 
 @dataclass(frozen=True)
 class Pair:
-    """One leaf in both legs, as strided tensors with the same shape and dtype."""
+    """One leaf in both runs, as strided tensors with the same shape and dtype."""
 
     path: str
     section: SectionName
@@ -73,7 +73,7 @@ class Pair:
 
 @dataclass
 class Judgement:
-    """All verdicts on a call's leaves, and the references that were needed."""
+    """The results for all leaves of a call, and the reference that was needed."""
 
     verdicts: dict[str, LeafVerdict] = field(default_factory=dict)
     reference: Reference = Reference.NOT_NEEDED
@@ -112,7 +112,7 @@ def judge(
 
 
 def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
-    """Return a verdict without a reference run: by equality, the user's tolerance, or the strict default tolerance."""
+    """Judge a leaf without a reference run: by equality, the user's tolerance, or the strict default tolerance."""
     if pair.eager is pair.compiled or bitwise_equal(pair.eager, pair.compiled):
         return LeafVerdict(pair.path, elements=pair.eager.numel())
     if is_floating(pair.eager):
@@ -121,7 +121,7 @@ def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
             return replace(_verdict_within(pair, given), rule="given")
         return _verdict_within(pair, rule.near(pair.eager.dtype, root_mean_square(pair.eager)))
     verdict = _verdict_within(pair, Tolerance(0.0, 0.0))
-    # Errors are measured in float64, in which different large integers may become equal.
+    # Errors are measured in float64, in which different large integers may become equal, so count at least one.
     return replace(verdict, measures=(Measured("wrong elements", float(max(verdict.differing, 1)), 0.0),))
 
 
@@ -139,7 +139,7 @@ def _verdict_within(pair: Pair, tolerance: Tolerance) -> LeafVerdict:
 
 
 def _at(worst: int, verdict: LeafVerdict, pair: Pair, truth: torch.Tensor | None = None) -> LeafVerdict:
-    """Return the verdict with the index and the values of the worst element."""
+    """Return the result with the index and the values of the worst element added."""
     index, eager = element(pair.eager, worst)
     reference = element(truth, worst)[1] if truth is not None else None
     return replace(verdict, index=index, eager=eager, compiled=element(pair.compiled, worst)[1], reference=reference)
@@ -195,8 +195,8 @@ def _judge_by_spread(
     """If two eager runs differ, accept compiled results whose difference from eager is within a multiple of the
     difference between these runs.
 
-    ``doubtful`` leaves pass with a large error. Their verdicts change only if two eager runs differ by more than
-    rounding, because the reference is meaningless in that case.
+    The ``doubtful`` leaves pass although their error is large. Their results change only if two eager runs differ by
+    more than rounding, because the reference is meaningless in that case.
     """
     _dirty_free_memory(failing)
     again = repeat() or {}
@@ -264,7 +264,7 @@ class _Widening:
         self._overflow = Overflow(pair.eager) if math.isinf(verdict.ratio) else None
 
     def after(self, run: torch.Tensor | None) -> LeafVerdict:
-        """Return the verdict after another run. The verdict is unchanged if the run does not contain the leaf, or if
+        """Return the result after another run. The result is unchanged if the run does not contain the leaf, or if
         the eager runs so far do not explain which elements overflow in compiled code.
         """
         eager, compiled = self.pair.eager, self.pair.compiled

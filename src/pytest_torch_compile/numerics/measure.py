@@ -158,8 +158,8 @@ def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: f
 def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> Errors:
     """Return the errors of an eager and a compiled run against a reference, in one pass.
 
-    ``eager`` is from the eager leg, an eager run with perturbed rounding, or a second eager run. The reference is the
-    fp64 run, or the eager leg if there is no fp64 run.
+    ``eager`` is from the first eager run, an eager run with perturbed rounding, or a second eager run. The reference is
+    the fp64 run, or the first eager run if there is no fp64 run.
     """
     result = Errors()
     sums = [0.0] * 6
@@ -195,8 +195,8 @@ def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) 
 
 
 def _add_channels(result: Errors, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> None:
-    """Add the errors averaged over all dimensions except the channels: rounding errors average out, but a wrong
-    constant does not.
+    """Add the errors averaged over all dimensions except the channels: rounding errors average out, but the
+    error of a wrong constant does not.
     """
     complete = result.count == truth.numel() and not truth.dtype.is_complex
     if truth.dim() < 2 or truth.numel() > PIECE or not complete:

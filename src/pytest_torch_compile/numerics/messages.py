@@ -1,4 +1,4 @@
-"""Turn differences into findings with a kind, a subject, the worst element and a fix."""
+"""Turn differences into findings, each with its kind, leaf, worst element and fix."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
         lines.append(f"{worst.differing} of {worst.elements} elements differ, but they must be equal")
     elif worst.rule == "fp64":
         runs = f", or of the largest error in {worst.perturbed_runs} eager runs with perturbed rounding"
-        limit = f"the limit is a multiple of eager's own error{runs if worst.perturbed_runs else ''}"
+        limit = f"the limit is a multiple of the eager run's error{runs if worst.perturbed_runs else ''}"
         lines.append(f"errors are measured against an eager fp64 run; {limit}")
     elif worst.rule == "spread":
         lines.append(
@@ -147,7 +147,7 @@ def plain_finding(record: CallRecord, section: SectionName, path: str, line: str
 
 
 def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]:
-    """Return the finding if only one leg raises an exception, or if the legs raise different kinds of exceptions."""
+    """Return the finding if only one run raises an exception, or if the two runs raise different exceptions."""
     left, right = eager.error, compiled.error
     part = compiled.part if left is None else eager.part
     where = "" if part == "forward" else f" in the {part}"
@@ -168,8 +168,8 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
 
 
 def _same_exception(eager: BaseException, compiled: BaseException) -> bool:
-    """Return whether the exceptions' classes are equal or one is a subclass of the other, or whether the compiled leg's
-    exception wraps the eager exception.
+    """Return whether two exceptions match: one class is equal to, or a subclass of, the other class, or the compiled
+    run's exception wraps or mentions an exception with the eager exception's class name.
     """
     if isinstance(compiled, type(eager)) or isinstance(eager, type(compiled)):
         return True

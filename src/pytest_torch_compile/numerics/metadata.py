@@ -18,7 +18,7 @@ _QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.qui
 
 @dataclass(frozen=True)
 class MetadataDifference:
-    """One metadata field of a tensor that differs between the legs."""
+    """A metadata field of a tensor that differs between eager and compiled code."""
 
     what: str
     eager: Any
@@ -98,7 +98,7 @@ def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
         }
     if tensor.device.type == "meta":
         return {}
-    # Before detach(): torch cannot unbind a detached nested tensor that was created in inference mode.
+    # This precedes detach(), because torch cannot unbind a detached nested tensor that was created in inference mode.
     if tensor.is_nested:
         parts: dict[str, torch.Tensor] = {}
         for index, part in enumerate(tensor.unbind()):

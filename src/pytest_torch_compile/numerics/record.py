@@ -1,4 +1,4 @@
-"""The record of one call in one leg."""
+"""The record of one call in one run, eager or compiled."""
 
 from __future__ import annotations
 
@@ -16,20 +16,25 @@ Part = Literal["forward", "backward pass", "optimizer step"]
 
 @dataclass
 class CallRecord:
-    """The record of one call in one leg.
+    """The record of one call in one run, eager or compiled.
 
-    ``number`` counts the calls from 1. ``part`` is the part of the call that ran last, and so the part that raised
-    ``error``, if any. ``output`` and ``arguments`` are flattened structures or the values themselves;
-    the arguments are ``(args, kwargs)`` after the call. ``pristine`` contains the arguments before the call, so that
-    in-place changes by the eager run can be detected. ``state`` maps names to the parameters and buffers after the
-    call, and ``initial_state`` maps names to the parameters and buffers before the call (it may be empty). ``grads``
-    maps names to the gradients of the parameters, and ``input_grads`` to the gradients of the inputs. ``kept`` is other
-    state of the target, such as attributes and closed-over variables. ``kept_at_start`` is this other state before the
-    first call, and ``initial_kept`` contains the tensors in this other state before the current call. ``sharing`` lists
-    the outputs that share memory with other tensors; it is None if this was not recorded while the leg's tensors were
-    installed. ``parameters`` contains the names of those entries in ``state`` that are parameters; if it is empty, the
-    keys of ``grads`` are used. ``exceptions`` contains the classes of the exceptions that the call is expected to
-    raise. ``argument_names`` contains the names of positional arguments, for messages.
+    ``number`` counts the calls from 1. ``part`` is the last part of the call that started; if the call raised ``error``,
+    this part raised it. ``exceptions`` contains the classes of the exceptions that the call is expected to raise.
+
+    ``output`` and ``arguments`` are flattened structures or the values themselves. ``arguments`` contains ``(args,
+    kwargs)`` after the call, and ``pristine`` contains ``(args, kwargs)`` before the call, so that in-place changes by
+    the eager run can be detected. ``argument_names`` contains the names of positional arguments, for messages.
+
+    ``state`` maps names to the parameters and buffers after the call, and ``initial_state`` maps names to the
+    parameters and buffers before the call (it may be empty). ``parameters`` contains the names of those entries in
+    ``state`` that are parameters; if it is empty, the keys of ``grads`` are used. ``grads`` maps names to the gradients
+    of the parameters, and ``input_grads`` maps names to the gradients of the inputs.
+
+    ``kept`` is other state of the target, such as attributes and closed-over variables. ``kept_at_start`` is this other
+    state before the first call, and ``initial_kept`` contains the tensors in this other state before the current call.
+
+    ``sharing`` lists the outputs that share memory with other tensors; it is None if the sharing was not recorded while
+    the run's tensors were installed.
     """
 
     number: int = 1

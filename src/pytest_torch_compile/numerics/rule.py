@@ -1,4 +1,4 @@
-"""The rule for one floating-point leaf, with its constants and limits. ``docs/numerics.md`` explains them."""
+"""The rule that judges one floating-point leaf, with its constants and limits. ``docs/numerics.md`` explains them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import torch
 from .measure import Errors, real_dtype
 from .tolerances import Tolerance
 
-# Leaves this close pass without an fp64 run, because the order of additions alone can explain the difference. Leaves of
-# a 16-bit dtype always need an fp64 run.
+# Relative differences up to these values (in multiples of eps for float32) pass without an fp64 run, because the order
+# of additions alone can explain them. In a 16-bit dtype, every difference requires an fp64 run.
 NEAR_EPS = 4.0
 NEAR_FLOAT64 = 1e-9
 
@@ -36,12 +36,12 @@ STORE_RMS_EPS = 0.25
 # Eager may sum in double precision where compiled code sums in fp32, for example in batch statistics on a CPU.
 REDUCE_RMS_EPS = 2.0
 
-# In a leaf with fewer elements than this, the call's usual relative error is used if eager's own relative error happens
-# to be smaller.
+# In a leaf with fewer elements than this, the median relative error of its section is used if the leaf's relative error
+# in eager happens to be smaller.
 SMALL = 64
 
 # A leaf is zero up to rounding, such as a gradient that cancels exactly, if its scale is at most this multiple of eps
-# times the usual scale of its kind of leaf.
+# times the median scale of the leaves in its section (such as the outputs or gradients).
 ZERO_EPS = 8.0
 ZERO_OWN_EPS = 2.0
 
@@ -128,7 +128,9 @@ def alone(dtype: torch.dtype, scale: float) -> Tolerance:
 
 @dataclass(frozen=True)
 class Level:
-    """The usual values for one kind of leaf in a call: the median of eager's relative errors, and the median scale."""
+    """Typical values for the leaves in one section of a call record, such as its outputs or gradients: the median of
+    eager's relative errors, and the median scale.
+    """
 
     relative: float = 0.0
     scale: float = 0.0
@@ -162,7 +164,7 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
         own = max(own, level.relative * scale)
     if cancels:
         own = max(own, ZERO_OWN_EPS * step * level.scale)
-    # The expected largest of that many normally distributed errors, used if eager's measured largest error happens to
+    # The expected maximum of ``count`` normally distributed errors, used if eager's measured largest error happens to
     # be smaller.
     own_worst = max(errors.max_eager, own * math.sqrt(2 * math.log(2 * errors.count + 1)))
     visible = NOISY_FROM * (level.scale if cancels else scale)

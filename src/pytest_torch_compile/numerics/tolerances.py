@@ -32,8 +32,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Tolerances:
-    """The tolerances for leaves, which are the tensors and other values that a check compares. If no argument is set,
-    the rule in ``docs/numerics.md`` applies.
+    """The tolerances for leaves. If no argument is set, the rule in ``docs/numerics.md`` applies.
 
     Args:
         rtol, atol: the tolerances for every floating-point leaf, with the same meaning as in
@@ -89,7 +88,7 @@ class Tolerances:
         return any(_matches(path, pattern) for pattern in self.ignored)
 
     def given_for(self, path: str, dtype: torch.dtype) -> Tolerance | None:
-        """Return the tolerance that is set for this leaf, or None if the rule in ``docs/numerics.md`` applies."""
+        """Return the user's tolerance for this leaf, or None if the user has not set a tolerance for it."""
         for pattern, tolerance in self.leaves.items():
             if _matches(path, pattern):
                 return tolerance
@@ -107,7 +106,7 @@ class Tolerances:
 
 
 def require_tolerances(name: str, given: object, wanted: type[Tolerance] | type[Tolerances] = Tolerances) -> None:
-    """Reject anything that is not an instance of ``wanted``, such as a number; None means the documented rule.
+    """Reject anything that is not an instance of ``wanted``, such as a number; None means the default tolerances.
 
     Raises:
         CompileUsageError: If the value has the wrong type; the message shows the correct form.

@@ -53,7 +53,7 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
 
     Tries the smallest module before the whole target, and random tensor values before the original values. With
     ``fullgraph=True``, torch captures some code at which ``fullgraph=False`` breaks the graph, such as ``.item()``. The
-    findings list the breaks with ``fullgraph=False``, so a graph break is tried with both values.
+    findings list the breaks with ``fullgraph=False``, so for a graph break, both values are tried.
     """
     finding = _worst(report, KINDS)
     if finding is None:
@@ -70,7 +70,7 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
             reasons.append(str(error))
             continue
         if candidate.stored and not exact:
-            continue  # if some tensors need their original values, all tensors keep their values
+            continue  # some tensors need stored values; the next attempt keeps the values of all tensors
         if (left := end_of_time - time.monotonic()) <= 0:
             reasons.append(f"the time limit of {SECONDS:.0f} s was reached")
             break
@@ -98,7 +98,7 @@ def _why_none(report: CompileReport) -> str:
 
 
 def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:
-    """Yield what to try, and its finding: first the smallest module, if it has a finding of the same kind as
+    """Yield the work to reproduce, and its finding: first the smallest module, if it has a finding of the same kind as
     ``finding``, and then the whole target and ``finding`` itself.
     """
     if report.fault.module and (part := parts_of(remake.work).get(report.fault.module)):

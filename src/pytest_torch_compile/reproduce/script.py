@@ -48,7 +48,7 @@ class Script:
 
 
 class Renamed:
-    """New names for those of the script's own names that conflict with the user's code, which is copied unchanged."""
+    """New names for the script's names that conflict with names in the user's code, which is copied unchanged."""
 
     def __init__(self, taken: Collection[str], names: Iterable[str], templates: Iterable[str]) -> None:
         self._new = {name: self._free(name, taken) for name in (*names, *_defined(templates)) if name in taken}

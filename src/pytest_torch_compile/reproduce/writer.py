@@ -186,8 +186,8 @@ class Writer:
         return expression
 
     def _numbers(self, tensor: torch.Tensor, hint: str) -> str:
-        """Write the tensor's values, preserving its strides; tensors that share a storage still share one in the
-        script.
+        """Write the tensor's values, preserving its strides; tensors that share a storage also share a storage
+        in the script.
         """
         whole = tensor.detach()
         storage = whole.untyped_storage()
@@ -237,8 +237,8 @@ class Writer:
         return name
 
     def _constructed(self, module: torch.nn.Module) -> str:
-        """Write a constructor call for a torch.nn module that has no submodules and whose ``repr`` shows the
-        constructor's arguments.
+        """Write a constructor call for a torch.nn module whose ``repr`` shows the constructor's arguments, or for a
+        ``Sequential`` or ``ModuleList``. Return an empty string for any other module.
         """
         kind = type(module)
         if getattr(torch.nn, kind.__name__, None) is not kind:

@@ -52,8 +52,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. Returns 0 if there are no new failures, 1 if there are new failures, and 2 if there is no
-    result.
+    """Run the command. Returns 0 if there are no new failures, 1 if there are new failures, and 2 if the releases
+    could not be compared.
     """
     parser = argparse.ArgumentParser(prog="pytest-torch-compile torch", description=__doc__, allow_abbrev=False)
     add_options(parser)
@@ -68,14 +68,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sides = [_environment(given, install, say) for given in (options.old, options.new)]
         between = releases_between(sides[0].torch, sides[1].torch, named) if options.bisect else []
         triage = compare(sides[0], sides[1], rest, reproductions=options.output.absolute() / "reproductions", say=say)
-        written = page.write(triage, options.output)  # before any other error can occur
+        written = page.write(triage, options.output)  # written before the bisection, which may fail
         if between:
             triage = replace(triage, groups=_bisected(triage.groups, between, rest, install, say))
             written = page.write(triage, options.output)
     except TriageError as error:
         print(terminal(f"error: {error}"), file=sys.stderr)
         return 2
-    except Exception:  # Python's exit status for an exception would mean a new failure
+    except Exception:  # Python's exit status for an uncaught exception, 1, would mean a new failure
         traceback.print_exc()
         return 2
     print(f"\n{page.text(triage)}")
@@ -107,7 +107,7 @@ def compare(
 
 
 def _environment(given: str, install: Sequence[str], say: Say) -> Environment:
-    say(f"environment for {given}")
+    say(f"preparing the environment for {given}")
     made = environment(given, install)
     say(f"torch {made.torch}: {made.python}")
     return made

@@ -71,7 +71,7 @@ def environment(given: str, install: Sequence[str], folder: Path | None = None) 
 
 
 def default_install() -> list[str]:
-    """Return the project in the current folder, if there is one."""
+    """Return the uv arguments that install the project in the current folder; empty if there is no project."""
     return ["-e ."] if any(Path(name).exists() for name in ("pyproject.toml", "setup.py")) else []
 
 
@@ -80,10 +80,10 @@ def releases_between(old: str, new: str, named: Sequence[str] = ()) -> list[str]
     that pip finds.
 
     Raises:
-        TriageError: If pip could not list the releases, or both releases are the same.
+        TriageError: If pip could not list the releases, a named release is invalid, or both releases are the same.
     """
     if Version(old).public == Version(new).public:
-        raise TriageError(f"both sides have torch {Version(old).public}: there are no releases to bisect")
+        raise TriageError(f"both environments have torch {Version(old).public}: there are no releases to bisect")
     known = list(named) or _listed()
     first, last = Version(old).public, Version(new).public
     try:

@@ -192,8 +192,8 @@ _OF_FOLDER = {
 
 
 def route_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Route:
-    """Return the route, determined by the first failing stage if this stage is known, and otherwise by the kind of
-    finding.
+    """Return which code to examine first. If the first failing stage is known, the stage determines it; otherwise, the
+    kind of finding does.
     """
     stage = (check.get("fault") or {}).get("stage", "")
     if stage and finding["kind"] in (*get_args(WrongResult), "compile-error"):
@@ -255,7 +255,7 @@ def _last_line(text: str) -> str:
 
 def _by_files(text: str, otherwise: Route = Route.OWN_CODE) -> Route:
     """Return the part of torch that raised the exception: the part that contains the innermost torch file in the
-    traceback.
+    traceback. If the traceback contains no such file, return ``otherwise``.
     """
     last = {folder: text.rfind(folder) for folder in _OF_FOLDER}
     folder = max(last, key=lambda name: last[name])

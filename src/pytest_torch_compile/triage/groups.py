@@ -31,8 +31,6 @@ class Status(Enum):
 class Group:
     """Failures with the same cause and status. ``example`` is the failure of the fastest test. ``last_good`` and
     ``first_bad`` are the releases that a bisection found.
-
-    The pages identify each group by its number.
     """
 
     status: Status
@@ -51,7 +49,7 @@ def unsure(old: Runs, new: Runs) -> list[str]:
 
 
 def lost(old: Runs, new: Runs) -> dict[str, str]:
-    """Return the tests that ran only on the old torch version, with their status on the new version."""
+    """Return the tests that ran only on the old torch version, with their status on the new: skipped or missing."""
     ran = [test for test in sorted(old) if _ran(old, test) and not _ran(new, test)]
     return {test: "skipped" if test in new else "missing" for test in ran}
 
@@ -117,8 +115,8 @@ def to_reproduce(groups: Sequence[Group], statuses: Collection[Status]) -> list[
 
 
 def reproduced(group: Group, runs: Runs) -> Group:
-    """Return the group with its failure as found in these runs, including the reproduction, or the reason why there is
-    none.
+    """Return the group with its failure from these runs, which tried to write reproductions. The failure contains
+    either the path of a script, or the reason why there is no script.
 
     A check writes one script, which reproduces only one of its findings.
     """

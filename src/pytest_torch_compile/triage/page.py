@@ -56,7 +56,7 @@ class Triage:
 
     @property
     def remarks(self) -> list[str]:
-        """Remarks about other facts that may explain or hide a difference."""
+        """Notes about tests and packages that may explain or hide a difference."""
         lines = []
         if self.lost:
             how = ", ".join(f"{number} {what}" for what, number in sorted(Counter(self.lost.values()).items()))
@@ -165,7 +165,7 @@ def html(triage: Triage) -> str:
 
 
 def write(triage: Triage, folder: Path) -> Path:
-    """Write ``triage.md`` and, if Jinja2 is installed, ``triage.html``; returns the file to open first."""
+    """Write ``triage.md`` and, if Jinja2 is installed, ``triage.html``. Return the file to open first."""
     written = write_atomically(folder / "triage.md", markdown(triage))
     if find_spec("jinja2"):
         written = write_atomically(folder / "triage.html", html(triage))

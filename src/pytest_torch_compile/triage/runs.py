@@ -19,7 +19,7 @@ STUCK_SECONDS = 3600.0
 
 
 class _Stuck(Exception):
-    """Raised when no test has finished for too long."""
+    """Raised when no test has finished for ``STUCK_SECONDS``."""
 
 
 class _Progress:
@@ -90,7 +90,7 @@ def run_tests(
 
 
 def _workers(environment: Environment, arguments: Sequence[str]) -> dict[str, object]:
-    """Return the options for one worker per core, or for the requested number of workers."""
+    """Return the pytest-xdist options: one worker per core, or the number of workers that ``arguments`` sets."""
     if "pytest-xdist" not in environment.packages:
         return {}
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
