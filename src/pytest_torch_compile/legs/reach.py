@@ -136,7 +136,9 @@ def _tensor_parts(tensor: torch.Tensor) -> Parts:
 
 
 def is_open(value: Any) -> bool:
-    """Return whether to walk the attributes of an object whose type is not built in."""
+    """Return whether to walk an object's attributes. This is the case for user-defined types, and for a few types of
+    torch and the standard library that have state. Modules, tensors and functions are walked separately.
+    """
     kind = type(value)
     if id(kind) not in _known:  # by id, because a metaclass may raise on comparison
         if len(_known) >= MOST_KINDS:
