@@ -22,8 +22,8 @@ _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module))
 
 @dataclass(frozen=True)
 class Called:
-    """A call to a public target, as seen in the call's first frame. ``is_made`` is true if the call is the target's
-    ``__init__``.
+    """A call to a public target, read from the frame of the call. ``is_made`` is true if the call is ``__init__`` of
+    the target.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Targets:
     _loaded: int = -1
 
     def refresh(self) -> None:
-        """Read the package's loaded modules, if new modules have been loaded."""
+        """Read the package's imported modules, if new modules have been imported."""
         if len(sys.modules) == self._modules:
             return
         self._modules = len(sys.modules)
