@@ -89,7 +89,7 @@ def environment_name(device: str, torch_version: str, cuda: str | None = None) -
 
 
 def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
-    """Return the baselines of an environment. For an unusable file, ``problem`` is set and nothing is raised."""
+    """Return the baselines of an environment. If the file is unusable, set ``problem`` and raise no exception."""
     path = directory / environment / f"{kind}.json"
     try:
         entries, _ = _read(path, environment, kind)

@@ -50,7 +50,7 @@ def place_of(frame: FrameType, is_inside: Callable[[str], bool]) -> Place | None
         if name.startswith("torch.") or name.partition(".")[0] in _REFUSED:
             refused = refused or _refused_under(name)
             if name == "torch.nn.modules.module" and outer.f_code.co_name in _MUTATING:
-                refused = refused or "the target is called by a module's own method, such as apply or load_state_dict"
+                refused = refused or "the target is called by a method of nn.Module, such as apply or load_state_dict"
             wants = wants or name == "torch.autograd.gradcheck"
         elif not name.startswith(("_pytest.", "pluggy.")):
             wants = wants or names_backward(outer.f_code)

@@ -117,8 +117,8 @@ def check_plan(
 
 @dataclass(frozen=True)
 class Task:
-    """A plan to create: the payload for the planning process, the limits that the plan must meet, and the judge of
-    values, if any.
+    """A plan to create: the payload for the planning process, the limits that the plan must meet, and, with
+    ``values=True``, the judge that compares the computed values.
     """
 
     plan: Plan

@@ -47,7 +47,7 @@ _READS_A_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException",
 class Work:
     """The options for running the calls. If ``compiled`` is true, the generated kernels are also compiled for the GPU.
 
-    ``change`` is used only by the plugin's own tests: given a kernel's name and source, it returns the source to use
+    ``change`` is used only by the plugin's tests. It receives a kernel's name and source, and returns the source to use
     instead.
     """
 
@@ -75,8 +75,8 @@ class Planned:
 
 
 def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]:
-    """Plan packed targets for one GPU, one after another. Each payload comes with a flag that is true if the target's
-    planned code also computes values.
+    """Plan packed targets for one GPU, one after another. Each payload is paired with a flag, which is true if the
+    planned code must also compute values.
 
     Afterwards, this process cannot be used for anything else.
     """
