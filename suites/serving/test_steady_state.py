@@ -25,7 +25,9 @@ def tokens(batch, length):
 
 
 def server(backend, model=None):
-    """A function that answers a request, with the batch padded to a size from the warm-up."""
+    """Compile and warm up a model, and return a function that answers a request. Batches are padded to a size from the
+    warm-up.
+    """
     compiled = torch.compile(model or make_llama().eval(), backend=backend)
 
     @torch.no_grad()
