@@ -378,7 +378,7 @@ def differs(eager: Leg, other: Leg, exact: Leg | None, name: str) -> str:
 
 
 def off_by(old: torch.Tensor, new: torch.Tensor, true: torch.Tensor, coarser: float) -> str:
-    """Whether the error of ``new`` is much larger than the error of ``old``."""
+    """A description of an error of ``new`` that is much larger than the error of ``old``, or an empty string."""
     if not torch.equal(old.isnan(), new.isnan()) or not torch.equal(old.isinf(), new.isinf()):
         return "NaN or infinity in other places"
     finite = old.isfinite() & true.isfinite()

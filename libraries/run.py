@@ -49,9 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m libraries.run", description=__doc__)
     made.add_argument("--out", type=Path, required=True, help="the JSON document with all results")
-    made.add_argument(
-        "--only", nargs="*", default=[], metavar="PACKAGE[/TARGET]", help="run only these, in this order"
-    )
+    made.add_argument("--only", nargs="*", default=[], metavar="PACKAGE[/TARGET]", help="run only these, in this order")
     made.add_argument(
         "--again", action="store_true", help="run disagreements again; with --only, run all selected targets again"
     )
