@@ -1,7 +1,7 @@
 """Read and write stored baselines, one folder per environment. Imports neither torch nor pytest.
 
 ``speed.json`` is a pytest-benchmark document whose benchmarks contain the runs of several processes in
-``extra_info["torch_compile"]``; ``structure.json`` contains exact counts, and ``existing.json`` the verdicts of
+``extra_info["torch_compile"]``; ``structure.json`` contains exact counts, and ``existing.json`` contains the results of
 ``--compile-existing``. The entries in each file are sorted, and each file is written atomically.
 """
 

@@ -202,7 +202,7 @@ class Store:
 
 
 class Staging:
-    """The folder through which the processes of a run pass artifacts and messages to the leading process."""
+    """The folder through which the processes of a run pass artifacts and messages to the main process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -226,7 +226,7 @@ class Staging:
         return list(by_file.values())
 
     def lines(self) -> list[str]:
-        """Return the lines of all processes."""
+        """Return the summary lines that the processes added."""
         return sorted(path.read_text(encoding="utf-8") for path in self.folder.glob("*.line"))
 
     def _write(self, name: str, content: bytes) -> None:

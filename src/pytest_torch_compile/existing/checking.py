@@ -38,7 +38,7 @@ _LASTING_STATE = frozenset({
 })  # fmt: skip
 
 
-# A line of a code object. The code object is identified by its file and its first line.
+# A line of a code object: the file and first line of the code object, and the line number.
 Line = tuple[str, int, int]
 
 

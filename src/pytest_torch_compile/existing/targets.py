@@ -121,7 +121,9 @@ class Targets:
         return self._narrowed(Called(f"{name}.{entry.function.__name__}", method, args, kwargs))
 
     def module_of(self, name: str) -> str:
-        """Return the module part of a public name. A function may have the same name as a module."""
+        """Return the module part of a public name. The full name is not tried, because a function may have the same
+        name as a module.
+        """
         module = name.rpartition(".")[0]
         while module and module not in sys.modules:
             module = module.rpartition(".")[0]
@@ -131,8 +133,8 @@ class Targets:
         return called if not self.patterns or self._is_chosen(called.name) else None
 
     def _is_chosen(self, name: str) -> bool:
-        """Return whether a pattern matches any of a target's names; a user may know the target by a name other than the
-        one that is shown.
+        """Return whether a pattern matches any public name of a target, including names that are not shown in the
+        table.
         """
         owner, _, method = name.rpartition(".")
         names = [name, *self._other_names.get(name, []), *(f"{o}.{method}" for o in self._other_names.get(owner, []))]

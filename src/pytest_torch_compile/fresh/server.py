@@ -169,7 +169,7 @@ def serve(connection: socket.socket) -> Path | None:
 
 
 def _forked(request: Mapping[str, object], alive: int) -> Path:
-    """Give the forked process its own session, environment, folder, output and random numbers."""
+    """Give the forked process a new session, environment, working folder, output and random state."""
     os.setsid()
     folder = Path(str(request["folder"]))
     log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -76,7 +76,7 @@ class Compiling:
 
     @property
     def name(self) -> str:
-        """The backend, and the mode if one is set, for reports."""
+        """The name of the backend and the mode, or of the custom compile function, for reports."""
         if self.wrapper is not None:
             return getattr(self.wrapper, "__name__", type(self.wrapper).__name__)
         backend = self.backend if isinstance(self.backend, str) else getattr(self.backend, "__name__", "callable")

@@ -26,7 +26,8 @@ from .snapshot import Contents, Snapshot
 from .stateful import cannot_be_restored, comparable, stateful
 
 _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, weakref.ref)
-# Objects with more values or levels than these limits are not model state; the values beyond the limit are skipped.
+# The maximum number of values and of nested levels to compare. Model state is far smaller, so values beyond these
+# limits are skipped.
 MOST_VALUES = 50_000
 DEEPEST = 50
 # The setting in a parameter group that torch changes while it traces an optimizer step.

@@ -60,7 +60,7 @@ class Work:
 
 @dataclass
 class Planned:
-    """The planning process's answer for one target."""
+    """The result of the planning process for one target."""
 
     seen: Observation = field(default_factory=Observation)
     rows: list[CallReport] = field(default_factory=list)
@@ -239,8 +239,8 @@ def _run(
 
 
 def _findings(error: Exception, number: int) -> list[Finding]:
-    """Return the findings for an exception. Its cause is that the host needs a value from the GPU, that the compiler
-    failed, or that the code under test raised it.
+    """Return the findings for an exception. The exception means that the host needs a value from the GPU, or that the
+    compiler failed, or that the code under test raised it.
     """
     name, place = type(error).__name__, error_location(error) or raised_by(error).location
     if name in _READS_A_VALUE:

@@ -76,7 +76,7 @@ class RankEnd:
 
     @property
     def how_it_died(self) -> str:
-        """A description of how the rank died; empty if it did not die."""
+        """A description of how the rank died or why it does not answer; empty for any other end."""
         code = self.exit_code
         if code is None:
             return self.lost
