@@ -1,4 +1,5 @@
-"""Plant a defect in a library, for the examples and, with ``-p examples.planted``, for the library's own tests.
+"""Insert a deliberate bug (a planted defect) into a library, for the examples and, with ``-p examples.planted``, for
+the library's own tests.
 
 ``python -m pytest -p examples.planted --plant torch_geometric.utils:scatter=break test/nn/test_compile_basic.py``
 """
@@ -24,7 +25,7 @@ def split(x: torch.Tensor) -> torch.Tensor:
 
 
 def compile_again(x: torch.Tensor) -> torch.Tensor:
-    """The same values, computed with a guard that fails in every later call."""
+    """The same values, computed with a guard that fails in every later call, so that each call recompiles."""
     CALLS.append(None)
     return x + 0 * len(CALLS)
 
@@ -45,7 +46,9 @@ KINDS = {"break": "graph-break", "recompile": "recompile", "number": "numerics",
 
 
 def changed(out: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """A result with the defect, in the last item of a tuple or in every entry of a TensorDict."""
+    """The result ``out`` with the defect: in the tensor itself, in the last item of a tuple, or in every entry of a
+    TensorDict.
+    """
     if isinstance(out, torch.Tensor):
         whole = out.dtype != torch.bool and change in (split, compile_again)
         return change(out) if out.is_floating_point() or whole else out
@@ -77,7 +80,7 @@ def plant(where: str, defect: str) -> Iterator[None]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--plant", metavar="MODULE:NAME=DEFECT", help=f"one of {', '.join(DEFECTS)}")
-    parser.addoption("--plant-backend", metavar="NAME", help="the backend of every torch.compile without one")
+    parser.addoption("--plant-backend", metavar="NAME", help="the backend if torch.compile is called without one")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,1 +1,3 @@
-"""The battery: `check_compile` on other people's libraries, compared with an independent oracle."""
+"""The battery: run `check_compile` on third-party libraries, and compare its results with those of an independent
+oracle, which uses only plain torch.
+"""

@@ -1,9 +1,9 @@
-"""The ground truth about a target, determined only with plain torch: this module does not import the plugin.
+"""The oracle: determine the correct results for a target with plain torch only. This module does not import the plugin.
 
-Each leg (eager in float32, run twice; eager in float64; and compiled) builds a new target with the same seed, so
-nothing needs to be copied or restored. Breaks are determined from the errors under ``fullgraph=True``, and from
-dynamo's trace and counters in the default mode. Recompiles are read from dynamo's messages. A backend that wraps the
-real backend counts graphs.
+Each run (eager in float32, twice; eager in float64; and compiled) builds a new target with the same seed, so nothing
+needs to be copied or restored. Breaks are determined from the errors under ``fullgraph=True``, and from dynamo's trace
+and counters in the default mode. Recompiles are read from dynamo's messages. A backend that wraps the real backend
+counts graphs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .targets import INFERENCE, TRAINING, Factory, Target, built, seed, tensors
 NUMBERS = (bool, int, float, str, type(None))
 # Attributes that torch itself keeps in a module; torch.compile sets the last one.
 OF_TORCH = frozenset([*vars(nn.Module()), "_is_torch_compile"])
-COUNTED = "counted"  # in place of the location of a break that is only in dynamo's counters
+COUNTED = "counted"  # replaces the location of a break that appears only in dynamo's counters
 OF_TORCH_ITSELF = str(Path(torch.__file__).parent) + "/"
 MULTIPLE, RELATIVE, ABSOLUTE, UNRELATED = 20.0, 2e-5, 1e-6, 0.01
 
@@ -58,7 +58,7 @@ def truth(factory: Factory, mode: str, backend: str) -> dict[str, Any] | None:
     """The oracle's result for a target; None if there is nothing to train."""
     if built(factory, mode) is None:
         return None
-    # This comes first, before eager fills the caches that the library keeps between runs.
+    # The compiled run comes first, because the eager runs fill caches that the library keeps between runs.
     compiled, said = run_compiled(factory, mode, backend)
     eager = run(factory, mode)
     again = run(factory, mode)
@@ -143,7 +143,8 @@ def backward(leg: Leg, made: Target, arguments: tuple[Any, ...], outputs: list[A
 
 
 def run_compiled(factory: Factory, mode: str, backend: str) -> tuple[Leg, dict[str, Any]]:
-    """Run the compiled leg and record torch's messages, first with ``fullgraph=True`` and, if this fails, without it.
+    """Run the target compiled and record torch's messages, first with ``fullgraph=True`` and, if this fails, without
+    it.
 
     Training runs without it from the start, as in the plugin's check.
     """
@@ -155,7 +156,7 @@ def run_compiled(factory: Factory, mode: str, backend: str) -> tuple[Leg, dict[s
         refused = leg.raised
     leg, said = one_compiled(factory, mode, backend, fullgraph=False)
     if not refused and said["breaks"] and all(name.startswith(COUNTED) for name in said["breaks"]):
-        # Dynamo also counts what it first gave up and then traced in another way. fullgraph accepts that.
+        # Dynamo also counts a break if it then traces the code in another way. This code passes with fullgraph=True.
         again, _ = one_compiled(factory, mode, backend, fullgraph=True)
         if not again.raised:
             said = {**said, "breaks": [], "reasons": []}
@@ -209,7 +210,7 @@ class Heard(logging.Handler):
             return
         message = record.getMessage()
         self.recompiles += message.startswith("Recompiling function")
-        # torch announces the compilation that the limit forbids like any other.
+        # torch also logs "Recompiling function" if the recompile limit then prevents the recompile.
         forbidden = message.startswith("torch._dynamo hit config.")
         self.fallbacks += forbidden
         self.recompiles -= forbidden
@@ -249,7 +250,9 @@ def listening(trace: bool) -> Iterator[Heard]:
 
 
 def in_float64(made: Target) -> Target:
-    """The target with all float32 tensors converted to float64: parameters, buffers, inputs, and tensors in attributes."""
+    """The target and its calls with all float32 tensors converted to float64: parameters, buffers, inputs, and tensors
+    in attributes.
+    """
     if isinstance(made.target, nn.Module):
         made.target.double()
         for module in made.target.modules():
@@ -327,7 +330,7 @@ def state_of(target: Any) -> dict[str, Any]:
             attributes |= {**one._parameters, **one._buffers}
         for name, value in attributes.items():
             for leaf_name, leaf in named_leaves(value, f"state {path}.{name}"):
-                # torch 2.13 sets this in the groups of any optimizer that it traces, by design.
+                # torch 2.13 intentionally sets this option in the groups of any optimizer that it traces.
                 if leaf_name.endswith("['capturable']"):
                     continue
                 if isinstance(leaf, (torch.Tensor, *NUMBERS)):
@@ -353,8 +356,9 @@ def differences(eager: Leg, compiled: Leg, exact: Leg, unstable: set[str]) -> li
 
 
 def differs(eager: Leg, other: Leg, exact: Leg | None, name: str) -> str:
-    """A description of how a leaf differs from eager, or an empty string. Errors are compared with the errors of eager
-    against float64."""
+    """A description of how a leaf differs from eager, or an empty string. Both results are compared with float64: the
+    error of the other result must not be much larger than the error of eager.
+    """
     missing = "nothing"
     old, new = eager.leaves.get(name, missing), other.leaves.get(name, missing)
     if not isinstance(old, torch.Tensor) or not isinstance(new, torch.Tensor):
@@ -374,7 +378,7 @@ def differs(eager: Leg, other: Leg, exact: Leg | None, name: str) -> str:
 
 
 def off_by(old: torch.Tensor, new: torch.Tensor, true: torch.Tensor, coarser: float) -> str:
-    """Whether the error of ``new`` is much larger than the error of ``old``."""
+    """A description of an error of ``new`` that is much larger than the error of ``old``, or an empty string."""
     if not torch.equal(old.isnan(), new.isnan()) or not torch.equal(old.isinf(), new.isinf()):
         return "NaN or infinity in other places"
     finite = old.isfinite() & true.isfinite()
@@ -382,7 +386,7 @@ def off_by(old: torch.Tensor, new: torch.Tensor, true: torch.Tensor, coarser: fl
         return ""
     old, new, true = old[finite], new[finite], true[finite]
     if float((old - true).abs().max()) > UNRELATED * float(old.abs().max()):
-        true = old  # random numbers differ between dtypes, so float64 is no reference
+        true = old  # random numbers differ between dtypes, so float64 cannot be the reference
     own, error = float((old - true).abs().max()), float((new - true).abs().max())
     limit = MULTIPLE * own + RELATIVE * coarser * float(true.abs().max()) + ABSOLUTE * coarser
     return f"error {error:.3g}, eager's {own:.3g}, limit {limit:.3g}" if error > limit else ""

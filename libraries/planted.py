@@ -1,4 +1,5 @@
-"""Defects that are planted in targets of libraries: both the plugin and the oracle must find each of them.
+"""Bugs that are deliberately inserted into targets of libraries (planted defects). Both the plugin and the oracle must
+find each of them.
 
 They use ``is_compiling()`` to make compiled code differ from eager.
 """
@@ -18,8 +19,8 @@ from torch.compiler import is_compiling
 from .targets import Factory, Target, factories
 
 Inner = Callable[..., torch.Tensor]
-# The targets in which defects are planted: they have no findings of their own with constant sizes, and return one
-# tensor.
+# The targets into which defects are planted. Without a defect, they have no findings with constant sizes. They return
+# one tensor.
 BASES = {
     "timm": ("Attention", "SwiGLU", "ConvNormAct", "PatchEmbed", "LayerNorm2d"),
     "kornia": ("GaussianBlur2d", "Sepia", "ssim_loss"),

@@ -1,4 +1,4 @@
-"""The verdict of `check_compile` on a target."""
+"""Run `check_compile` on a target, and return its result in a form that can be compared with the oracle's result."""
 
 from __future__ import annotations
 
@@ -60,14 +60,16 @@ def as_data(report: CompileReport) -> dict[str, Any]:
 
 
 def places(location: Any) -> list[str]:
-    """The user's line, and the library's line below it."""
+    """The line of user code, and the line of library code that it called."""
     if location is None:
         return []
     return [f"{location.file}:{location.line}", *places(location.library)]
 
 
 def state_before(target: Any) -> list[Any]:
-    """The state that a check must restore: the contents of parameters and buffers, and gradients."""
+    """A summary of the state that a check must restore: the sum of each parameter and buffer, whether it has a
+    gradient, and whether the module is in training mode.
+    """
     owner = getattr(target, "__self__", target)
     if not isinstance(owner, nn.Module):
         return []

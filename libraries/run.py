@@ -49,14 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m libraries.run", description=__doc__)
     made.add_argument("--out", type=Path, required=True, help="the JSON document with all results")
+    made.add_argument("--only", nargs="*", default=[], metavar="PACKAGE[/TARGET]", help="run only these, in this order")
     made.add_argument(
-        "--only", nargs="*", default=[], metavar="PACKAGE[/TARGET]", help="these and no others, in this order"
-    )
-    made.add_argument(
-        "--again", action="store_true", help="run disagreements again, or with --only everything selected"
+        "--again", action="store_true", help="run disagreements again; with --only, run all selected targets again"
     )
     made.add_argument("--backend", default="aot_eager")
-    made.add_argument("--limit", type=float, default=60, help="seconds for one target")
+    made.add_argument("--limit", type=float, default=60, help="the time limit for one target, in seconds")
     return made
 
 
@@ -115,7 +113,9 @@ class Battery:
             list(pool.map(lambda side: self._ask(side, package, tasks, answers), SIDES))
 
     def _ask(self, side: str, package: str, tasks: list[Task], answers: dict[str, dict[Task, Any]]) -> None:
-        """All results of one side. If a process ends early, only its current target is lost."""
+        """Store the results of the plugin or the oracle for a package. If a process ends early, only its current target
+        is lost.
+        """
 
         def keep(task: Task, words: Any) -> None:
             with self.lock:

@@ -1,4 +1,5 @@
-"""Create the stored part of a run, and the page generated from it: `python -m libraries.summary RESULTS FILE`.
+"""Create the stored part of a run's results, and the page that is generated from it:
+`python -m libraries.summary RESULTS FILE`.
 
 The results contain everything that the plugin and the oracle report, including paths of the machine. The file in the
 repository contains only the findings and differences.
@@ -90,7 +91,9 @@ def unusable(check: Mapping[str, Any]) -> bool:
 
 
 def notable(check: Mapping[str, Any]) -> list[str]:
-    """The findings, without the single recompile that automatic dynamic shapes cause when a size changes."""
+    """The findings, without a single recompile, because automatic dynamic shapes cause one recompile when a size
+    changes.
+    """
     return [what for what in check.get("found", ()) if what != ONE_RECOMPILE]
 
 

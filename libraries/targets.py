@@ -50,7 +50,7 @@ def package_names() -> list[str]:
 
 
 def built(factory: Factory, mode: str) -> Target | None:
-    """Build the target in the same way each time; None if it is not meant for this mode."""
+    """Build the target with the same random numbers each time; None if it is not meant for this mode."""
     seed(0)
     made = factory()
     if not (made.train if mode == TRAINING else made.infer):

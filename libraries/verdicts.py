@@ -1,4 +1,4 @@
-"""Compare the verdicts of the plugin and the oracle on a target."""
+"""Compare the results of the plugin and the oracle for a target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Words = Mapping[str, Any]
 
 
 def compared(product: Words, oracle: Words) -> dict[str, str]:
-    """Maps each aspect that differs to a ``false alarm`` or a ``miss`` of the plugin; empty if both agree.
+    """Maps each aspect that differs to ``false alarm`` (the plugin reports more than the oracle) or ``miss`` (the
+    plugin reports less); empty if both agree.
 
     ``unusable`` means that the target cannot run in eager, or that the oracle failed.
     """
@@ -40,8 +41,8 @@ def compared(product: Words, oracle: Words) -> dict[str, str]:
 
 
 def places(product: Words, oracle: Words) -> tuple[int, int]:
-    """The number of break locations that only the plugin reports and the number that only the oracle reports, excluding
-    locations whose line is unknown.
+    """Zero, and the number of break locations that only the oracle reports, excluding locations whose line is unknown.
+    Locations that only the plugin reports are not counted.
     """
     said, true = (
         set(product["breaks"]),
@@ -57,7 +58,7 @@ def failed(oracle: Words) -> bool:
 
 
 def findings(oracle: Words) -> list[str]:
-    """The real findings in a target."""
+    """The findings in a target, according to the oracle."""
     known = [place for place in oracle["breaks"] if not place.startswith("unknown")]
     found = [f"graph break at {place}" for place in known or oracle["breaks"]]
     found += [f"recompiles: {oracle['recompiles']}"] if oracle["recompiles"] else []

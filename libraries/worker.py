@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("package")
     parser.add_argument("backend")
     parser.add_argument("tasks", help='JSON: [["name", "mode"], ...]')
-    parser.add_argument("lines", type=Path, help="where the lines go")
+    parser.add_argument("lines", type=Path, help="the file to which the results are written")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     with options.lines.open("a", encoding="utf-8") as stream:
@@ -33,7 +33,7 @@ def main() -> None:
         say(loaded=options.package)
         targets = factories(options.package)
         ask = asked(options.side)
-        gc.freeze()  # libraries are large and must not be treated as garbage
+        gc.freeze()  # exclude the imported libraries from garbage collection, which would be slow
         for number, (name, mode) in enumerate(json.loads(options.tasks)):
             say(begin=[name, mode])
             start = time.monotonic()
@@ -49,7 +49,9 @@ def main() -> None:
 
 
 def asked(side: str) -> Any:
-    """The function that runs a side. The oracle's process never imports the plugin."""
+    """The function that runs a target in ``check_compile`` or in the oracle. The oracle's process never imports the
+    plugin.
+    """
     if side == "oracle":
         from .oracle import truth
 

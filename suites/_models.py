@@ -20,11 +20,11 @@ LIGHT_BACKEND = "aot_eager_decomp_partition"
 
 @dataclass(frozen=True)
 class Known:
-    """A known failure and its conditions. It is strict, so that a fix is noticed.
+    """A known failure and its conditions. The test fails if it passes unexpectedly, so that a fix is noticed.
 
-    ``kind`` is the kind of the findings, ``torch`` is a version specifier, and ``test`` is "inference" or "training".
-    ``device`` is the type of device on which it fails, if it does not fail on all devices. ``needs`` is the library
-    release with which it fails, such as "transformers<5.23".
+    ``kind`` is the expected kind of finding, ``torch`` is a version specifier, and ``test`` is "inference" or
+    "training". ``device`` is the type of device on which it fails, if it does not fail on all devices. ``needs`` is the
+    library release with which it fails, such as "transformers<5.23".
     """
 
     reason: str
@@ -58,7 +58,7 @@ class Model:
     arguments that are passed only in training, and ``loss`` extracts the loss from the output; if it is not set,
     backward runs through every output. ``dynamic`` contains the dimensions that vary. ``only``, ``inductor`` and
     ``quick`` list cases such as "training-fp32": the cases that exist, the cases that run in Inductor, and the cases
-    that belong to the quick tests. All other cases run in ``light``.
+    that belong to the quick tests. All other cases run in the backend ``light``.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Case:
-    """The subject of one test: a model in one dtype, for inference or training.
+    """One test case: a model in one dtype, for inference or training.
 
     Inference in fp32 does not mark any dimensions: all sizes change from call to call, and the first change may cause
     one recompile. Training in fp32 repeats one size, and the second step must not recompile. In bf16, the dimensions
@@ -96,8 +96,9 @@ class Case:
 
     @property
     def backend(self) -> str:
-        """Inductor if the table requests it, and otherwise the same passes without code generation, which takes
-        seconds."""
+        """Inductor if the table requests it. Otherwise, a backend that runs Inductor's passes without code generation,
+        which takes seconds, or another fast backend from the table.
+        """
         return "inductor" if self.name in self.model.inductor else self.model.light
 
     def target(self) -> torch.nn.Module:

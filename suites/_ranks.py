@@ -33,8 +33,9 @@ WIDTH = 512  # a layer of this width fills one DDP bucket of the smallest size, 
 
 @pytest.fixture(scope="session", params=GROUPS)
 def ranks(request: pytest.FixtureRequest) -> Iterator[RankGroup]:
-    """The ranks of all these tests, on a CPU and on one or two GPUs. They are reused, because importing torch takes
-    seconds."""
+    """The ranks of all these tests: two on a CPU, one on a GPU, and two or four on several GPUs. They are reused,
+    because importing torch takes seconds.
+    """
     backend, number = request.param
     if backend == "nccl" and torch.cuda.device_count() < number:
         pytest.skip(f"needs {number} CUDA device{'s' if number > 1 else ''}")
@@ -188,7 +189,8 @@ def train_beside_one_process(
     loss: Callable[[Any], torch.Tensor] = mean_square,
     **budget: Any,
 ) -> dict[str, Any]:
-    """Compare two compiled steps under a library with the same steps in eager in one process on the whole batch.
+    """Compare two compiled training steps under a distributed library with the same steps in eager, which one process
+    runs on the whole batch.
 
     ``make`` returns the model and its keyword arguments, or its only tensor argument. Returns ``error`` (the largest
     difference in a parameter's change, relative to that change), ``loss_error`` (the relative difference in the second
@@ -234,11 +236,13 @@ def after_two_steps_in_one_process(
 def worst_change(
     start: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor]
 ) -> float:
-    """The largest difference between two trained models, relative to the largest change of that parameter."""
+    """The largest difference between the parameters of two trained models. The difference in each parameter is relative
+    to the parameter's largest change in training.
+    """
     assert found.keys() == expected.keys(), sorted(found.keys() ^ expected.keys())
     moved = {name: float((parameter - start[name]).abs().max()) for name, parameter in expected.items()}
     off = {name: float((found[name].to(expected[name]) - expected[name]).abs().max()) for name in expected}
-    # If a parameter does not change (such as a key's bias under softmax), there are only rounding errors.
+    # A parameter that training does not change, such as the bias of attention keys, changes only by rounding errors.
     floor = 1e-3 * max(moved.values())
     return max(off[name] / max(moved[name], floor) for name in expected)
 

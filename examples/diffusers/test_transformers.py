@@ -145,7 +145,8 @@ def test_two_sizes_of_pictures_are_two_graphs_when_static(compile_check):
 
 
 def test_repeated_blocks_equal_eager(compile_check):
-    # One graph for each block class, plus one, because the second single block gets an input with a different stride.
+    # Each block class needs one graph, and one class needs a second graph, because the second single block gets an
+    # input with a different stride.
     report = compile_check(make_flux(), calls=[flux_call(4)] * 2, compile=repeated, max_recompiles=1)
     assert len(report.graphs) == 3
 

@@ -34,7 +34,7 @@ class Attributed(nn.Module):
 
 
 def attributed(method: type, *shape: int, **how: Any) -> Target:
-    """Attributions are computed without a graph, so there is nothing to train."""
+    """A target that computes attributions. This needs no autograd graph, so there is nothing to train."""
     return Target(Attributed(method, **how), tensors(*(shape or (4,))), train=False)
 
 

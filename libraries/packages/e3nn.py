@@ -11,7 +11,7 @@ from e3nn.math import soft_one_hot_linspace
 from libraries.inputs import Calls, calls, tensors
 from libraries.targets import Target
 
-# Without this, e3nn scripts its modules when they are created.
+# By default, e3nn compiles its modules with TorchScript when they are created.
 e3nn.set_optimization_defaults(jit_mode="eager")
 IRREPS = o3.Irreps("4x0e+2x1o")
 

@@ -1,4 +1,4 @@
-"""pyro: distributions, transforms, handlers of effects, a global store of parameters, modules that draw their weights."""
+"""pyro: distributions, transforms, effect handlers, a global parameter store, and modules with random weights."""
 
 from __future__ import annotations
 

@@ -105,7 +105,9 @@ class Falling(nn.Module):
 
 
 def solved(dynamics: nn.Module, **how: Any) -> Target:
-    """Only two sizes, because dynamo needs seconds for the loops of a solver."""
+    """A target that solves a differential equation. It is called with only two sizes, because dynamo needs seconds to
+    trace the loops of a solver.
+    """
     return Target(Solved(dynamics, **how), tensors(3, sizes=(2, 3)))
 
 

@@ -30,7 +30,7 @@ def vectors() -> Calls:
 
 
 def metric(made: tm.Metric, inputs: Calls) -> Target:
-    """A call of the metric itself, which updates its state and returns the value for the batch."""
+    """A target that calls a metric, which updates the metric's state and returns the value for the batch."""
     return Target(made, inputs, train=False)
 
 

@@ -14,7 +14,7 @@ from .._ranks import Parallel, device, gathered, net_and_batch, sgd, train_besid
 
 
 def accelerator(regional: bool, backend: str, **options: Any) -> Accelerator:
-    """Accelerate on this rank's device, configured in the same way as by its launcher."""
+    """An ``Accelerator`` on this rank's device, with the settings that Accelerate's launcher would set."""
     AcceleratorState._reset_state(reset_partial_state=True)
     GradientState._reset_state()
     plugin = TorchDynamoPlugin(backend=backend, use_regional_compilation=regional)

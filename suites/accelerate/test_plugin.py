@@ -1,4 +1,5 @@
-"""Row 12: the options that Accelerate's `TorchDynamoPlugin` passes to `torch.compile`, and the regions that it finds.
+"""Practice 12 in docs/coverage.md: the options that Accelerate's `TorchDynamoPlugin` passes to `torch.compile`, and the
+regions that it finds.
 
 Backend, mode, fullgraph and dynamic are passed on. `compile_regions` finds the repeated blocks of a model by class,
 compiles one of them and reuses it for the others, so two layers need as many graphs as one layer.
@@ -30,7 +31,7 @@ def batch(rows):
 
 
 def prepared(**options):
-    """The ``compile=`` argument for ``check_compile``: the model that ``prepare`` returns."""
+    """A function for the ``compile=`` argument of ``check_compile``. It returns the model that ``prepare`` returns."""
 
     def prepare(module):
         AcceleratorState._reset_state(reset_partial_state=True)

@@ -1,4 +1,5 @@
-"""Row 12: Accelerate's `prepare` with a `TorchDynamoPlugin`, full and regional, under DDP, FSDP and DeepSpeed.
+"""Practice 12 in docs/coverage.md: Accelerate's `prepare` with a `TorchDynamoPlugin`, full and regional, under DDP,
+FSDP and DeepSpeed.
 
 Two steps on two ranks change the parameters in the same way as one process in eager on the whole batch, whether
 `prepare` compiles the whole model or its regions.

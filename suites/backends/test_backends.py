@@ -1,6 +1,6 @@
 """Backends by name: torch's backends, a custom backend, a missing backend, and a backend that compiles nothing.
 
-Covers row 23 of the coverage: a wrong name causes a clear error, and a run in which nothing was compiled is a finding.
+Covers practice 23 in docs/coverage.md: a wrong name causes a clear error, and the check fails if nothing was compiled.
 `--compile-backend` accepts the same names.
 """
 

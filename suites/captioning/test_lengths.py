@@ -1,4 +1,5 @@
-"""Row 16: captions of changing length, and the number of recompiles under each of four strategies.
+"""Practice 16 in docs/coverage.md: captions of changing length, and the number of recompiles under each of four
+strategies.
 
 Published steps/s (A100, torch 2.7): 4.73 in eager; 7.78 with automatic dynamic shapes and padding to a multiple of 8,
 which the guard of the attention kernel requires; 7.77 with `mark_dynamic`; and 7.77 with `dynamic=True`. With
@@ -8,7 +9,8 @@ A pitfall is that two dimensions of the same size become one symbol. With `dynam
 caption equals the batch size, the next different length causes one more recompile.
 
 On an H200 with torch 2.11, Inductor treats lengths up to 16 separately: such a length causes one more recompile under
-the dynamic strategies, and `mark_dynamic` is rejected, in larger models also for other lengths.
+the dynamic strategies, and torch rejects `mark_dynamic`. In larger models, torch also rejects `mark_dynamic` for other
+lengths.
 """
 
 from functools import partial
@@ -27,7 +29,7 @@ DYNAMIC = {"labels": 1, "decoder_attention_mask": 1}
 
 @pytest.fixture
 def check(compile_check, compile_device):
-    """The recompiles of a captioner trained on batches of these lengths."""
+    """A function that checks training with captions of these lengths, and returns the number of recompiles."""
     autocast = partial(torch.autocast, compile_device.type, torch.bfloat16)
 
     def run(lengths, **options):
@@ -82,7 +84,7 @@ def test_short_caption_costs_one_more_on_a_gpu(compile_check, name):
     assert "17 <= labels.size()[1]" in report.recompiles[-1].guard
 
 
-# The recompile comes from a guard of the tracer, so any backend shows it.
+# The guard that causes the recompile comes from dynamo, so the recompile occurs with any backend.
 @pytest.mark.torch_compile(backend="eager")
 def test_caption_as_long_as_the_batch_is_large_costs_dynamic_true_one_more(compile_check):
     calls = [call(**captions([n] * 8)) for n in (8, 16, 24)]

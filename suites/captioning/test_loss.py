@@ -1,4 +1,4 @@
-"""Row 13: the graph break in the loss function, and its fix.
+"""Practice 13 in docs/coverage.md: the graph break in the loss function, and its fix.
 
 A transformers model whose loss function is not set looks it up in every forward and logs a warning, which breaks the
 graph. Setting the loss function removes the break. Published (A100, torch 2.7, batch 64, 256 tokens, bf16 autocast,

@@ -1,4 +1,5 @@
-"""Rows 13, 14, 16, 17 and 18 on a GPU: the training speed of the captioner with each of the published practices.
+"""Practices 13, 14, 16, 17 and 18 in docs/coverage.md, on a GPU: the training speed of the captioner with each of the
+published practices.
 
 Published steps/s (A100, torch 2.7, batch 64, 256 tokens, bf16 autocast, Adam): 3.11 in eager; 5.17 compiled; 5.54 with
 the best mode, 5.32 with the optimizer compiled, 5.28 with static gradients and `foreach_map`; on captions of changing

@@ -1,8 +1,8 @@
 """The cold start times of batch size 16 and then 8, with automatic dynamic shapes on and off. They are recorded but not
 asserted.
 
-Covers row 5 of the coverage. Published for a large model: 41.9 s and then 89.3 s with automatic dynamic shapes, and
-42.1 s and 47.8 s without. The dynamic compilation is more expensive, but pays off from the third size on.
+Covers practice 5 in docs/coverage.md. Published for a large model: 41.9 s and then 89.3 s with automatic dynamic
+shapes, and 42.1 s and 47.8 s without. The dynamic compilation takes longer, but no further size needs a compilation.
 """
 
 import pytest

@@ -1,5 +1,5 @@
-"""Row 28: a denoiser whose blocks are compiled needs no more memory than in eager, and does not wait for the GPU
-between steps.
+"""Practice 28 in docs/coverage.md: a denoiser whose blocks are compiled needs no more memory than in eager, and does
+not wait for the GPU between steps.
 
 This follows the tests of diffusion libraries: the repeated blocks are compiled, and a loop of denoising steps runs with
 a memory limit. Memory and synchronizations need a CUDA device; on a CPU, the loop's graphs and recompiles are limited.

@@ -1,8 +1,8 @@
 """A failed check automatically reports what explain(), the logs, stances and backend tiers would show.
 
-Covers row 20 of the coverage: a defect is planted deep in a real model, and the message of the one-line check must
-contain the line (explain, the graph_breaks log), the guard (the recompiles log), the stage (eager, aot_eager,
-inductor), the smallest module (bottom-up), and the correct advice. No figures were published.
+Covers practice 20 in docs/coverage.md: a bug is deliberately inserted deep in a real model, and the message of the
+failed check must contain the line (explain, the graph_breaks log), the guard (the recompiles log), the stage (eager,
+aot_eager, inductor), the smallest module (bottom-up), and the correct advice. No figures were published.
 """
 
 import pytest
@@ -36,7 +36,7 @@ class Halved(nn.Module):
 
 
 class Scaled(nn.Module):
-    """Doubles its result in compiled code, like an untested branch for export."""
+    """Returns twice its input in compiled code, like an untested branch for export, but its input in eager."""
 
     def forward(self, x):
         return x * 2 if torch.compiler.is_compiling() else x
@@ -81,10 +81,10 @@ def test_smallest_module_is_named():
 def test_stage_is_named_without_trying_the_tiers_by_hand():
     failed = failure(
         bert_with(Scaled()), backend="aot_eager", diagnose="full"
-    )  # auto tries as many fixes as time allows
+    )  # diagnose="auto" would try only as many fixes as time allows
     assert {finding.kind for finding in failed.findings} == {"numerics"}
     (stage,) = [line for line in failed.report.diagnosis if line.startswith("stage: ")]
-    assert "not in torch" in stage and "test_diagnosis.py" in stage  # the branch is in the model
+    assert "not in torch" in stage and "test_diagnosis.py" in stage  # the branch for compiled code is in the model
 
 
 @pytest.mark.torch_compile

@@ -1,4 +1,4 @@
-"""Row 7: DDP and torch.compile in either order, with each `optimize_ddp` mode.
+"""Practice 7 in docs/coverage.md: DDP and torch.compile in either order, with each `optimize_ddp` mode.
 
 Two ranks that each process half a batch compute the same gradients, and the same parameters after two steps, as one
 process in eager on the whole batch. In both orders, the bucket-splitting optimizer passes one graph for each bucket to

@@ -1,4 +1,4 @@
-"""Row 8: a model that moves to another device or dtype, before and after it is compiled.
+"""Practice 8 in docs/coverage.md: a model that moves to another device or dtype, before and after it is compiled.
 
 A model that is moved first compiles once. A model that is moved after its first call compiles again at the next call,
 and never after that.

@@ -1,4 +1,5 @@
-"""Row 3, in plain torch: compiled `fully_shard` and tensor parallelism are compared with one unsharded process.
+"""Practice 3 in docs/coverage.md, in plain torch: compiled `fully_shard` and tensor parallelism are compared with one
+unsharded process.
 
 Outputs, gradients and the parameters after two steps are gathered and compared with one process in eager on the whole
 batch. A tensor-parallel model compiles to one graph that contains its collectives, which Inductor can reorder. The

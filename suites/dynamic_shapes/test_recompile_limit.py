@@ -1,7 +1,8 @@
-"""With more shapes than dynamo keeps graphs for, the fallback to eager is reported as a finding.
+"""If a function is called with more shapes than the recompile limit allows, the check reports the fallback to eager.
 
-Covers row 21 of the coverage. No figures were published. Measured on torch 2.11: 8 of 18 shapes are compiled and 10 run
-in eager, without an error or warning that a test would notice. All torch versions since 2.6 behave in the same way.
+Covers practice 21 in docs/coverage.md. No figures were published. Measured on torch 2.11: 8 of 18 shapes are compiled
+and 10 run in eager, without an error or warning that a test would notice. All torch versions since 2.6 behave in the
+same way.
 """
 
 import pytest

@@ -1,8 +1,8 @@
 """The cost of a new size: with automatic dynamic shapes on and off, for sizes 0 and 1, and with a marked dimension.
 
-Covers row 5 of the coverage: batch size 16 and then 8. Both settings cause one recompile, but with automatic dynamic
-shapes it is the last recompile, and without them every new size causes another. suites/cold_start/test_second_size.py
-records the times.
+Covers practice 5 in docs/coverage.md: batch size 16 and then 8. The second size causes one recompile in both settings.
+With automatic dynamic shapes, it is the last recompile. Without them, every new size causes another recompile.
+suites/cold_start/test_second_size.py records the times.
 """
 
 import pytest
@@ -89,7 +89,9 @@ def test_sizes_zero_and_one_cost_a_graph_of_their_own(options, expected):
 
 @pytest.mark.torch_compile
 def test_two_dimensions_of_one_size_are_taken_for_one():
-    """Duck shaping: the first input is square, so the dynamic graph is valid only for square inputs."""
+    """Duck shaping gives equal sizes the same symbol. The first input is square, so the dynamic graph is valid only for
+    square inputs.
+    """
     calls = [(torch.randn(*size),) for size in ((8, 8), (16, 16), (16, 24), (40, 56))]
     report = check_compile(
         lambda x: x.sin() @ x.mT, calls=calls, backend="eager", dynamic=True, max_recompiles=len(calls)

@@ -1,4 +1,4 @@
-"""Row 2: Lightning Fabric with a model that is compiled before `setup()`, under DDP and FSDP.
+"""Practice 2 in docs/coverage.md: Lightning Fabric with a model that is compiled before `setup()`, under DDP and FSDP.
 
 With `_reapply_compile` (the default), Fabric removes the compilation, wraps the model and compiles the wrapper:
 `compile(DDP(m))`, which has a graph break inside DDP's own forward. Otherwise, the wrapper is outside:

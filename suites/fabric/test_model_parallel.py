@@ -1,5 +1,5 @@
-"""Row 3: Lightning Fabric's `ModelParallelStrategy` with a model that is sharded or split inside `parallelize_fn`, and
-then compiled.
+"""Practice 3 in docs/coverage.md: Lightning Fabric's `ModelParallelStrategy` with a model that is sharded or split
+inside `parallelize_fn`, and then compiled.
 
 Two steps change the gathered parameters in the same way as one unsharded process in eager. Under tensor parallelism,
 the whole model is one graph that contains its collectives.

@@ -1,8 +1,8 @@
 """generate() with a compiled forward and a static cache produces the same tokens as eager, and needs three graphs for
 all prompt lengths.
 
-Covers row 11 of the coverage: prefill and decoding are one graph each, the first new prompt length makes the prefill
-dynamic, and no later length compiles anything. No figures were published.
+Covers practice 11 in docs/coverage.md: prefill and decoding are one graph each, the first new prompt length makes the
+prefill dynamic, and no later length compiles anything. No figures were published.
 """
 
 import copy

@@ -1,7 +1,7 @@
 """A text produces the same result in a batch and on its own, in every run and process.
 
-A server that batches requests needs this. On a CPU, the rounding of matrix products in a small Llama depends on the
-batch size, so rows are compared within a tolerance; runs and processes are exactly equal.
+A server that batches requests depends on this. On a CPU, the rounding of matrix products in a small Llama depends on
+the batch size, so rows are compared within a tolerance; runs and processes are exactly equal.
 """
 
 import pytest

@@ -1,4 +1,6 @@
-"""Row 6 on a GPU: the gain of each mode when training GPT-2, with a vocabulary whose odd size benefits from padding."""
+"""Practice 6 in docs/coverage.md, on a GPU: the speedup of each mode in training GPT-2, with a vocabulary whose odd
+size benefits from padding.
+"""
 
 from functools import partial
 

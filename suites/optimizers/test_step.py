@@ -1,4 +1,5 @@
-"""Row 14, the optimizer: a compiled step, gradients with static addresses, and Adam written with `foreach_map`.
+"""Practice 14 in docs/coverage.md, the optimizer: a compiled step, gradients with static addresses, and Adam written
+with `foreach_map`.
 
 Published (A100, torch 2.7, the captioner, steps/s): 5.54 with the best mode, 5.32 with the optimizer compiled, 5.28
 with static gradients and `foreach_map`. Measured (H200, torch 2.11): 12.05 to 12.18, compared with 11.75 if only the
@@ -40,7 +41,7 @@ OPTIMIZERS = {
 
 @pytest.fixture
 def train_step(compile_device):
-    """Creates the training step of a small model with an optimizer."""
+    """A function that creates the training step of a small model with an optimizer."""
 
     def make(factory, **options):
         model = Regression().to(compile_device)
@@ -59,7 +60,9 @@ MAKES_ITS_STATE = {"sgd": 1}
 
 @pytest.fixture
 def check(compile_check, backend):
-    """Requires one graph after the break that torch itself inserts before every optimizer step."""
+    """A function that checks a training step. It allows only the break that torch itself inserts before every optimizer
+    step.
+    """
 
     def run(step, calls, how=optimizer_only, tolerances=None, **options):
         compiled = partial(how, compile=partial(torch.compile, backend=backend))
@@ -121,7 +124,7 @@ def test_adam_in_inductor(check, train_step):
 
 @pytest.mark.skipif(find_spec("torch._higher_order_ops.foreach_map") is None, reason="foreach_map requires torch 2.7")
 def test_foreach_map_adam(check, train_step):
-    # It keeps its moments in its own lists rather than in the optimizer's state.
+    # ``ForeachMapAdam`` keeps its moments in lists rather than in the optimizer's state.
     elsewhere = Tolerances(ignored=["attribute optimizer.state*"])
     report = check(train_step(partial(torch.optim.Adam, lr=RATE)), batches(3), foreach_map_adam, elsewhere)
 

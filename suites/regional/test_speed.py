@@ -1,4 +1,4 @@
-"""Row 19 on a GPU: the captioner with compiled repeated blocks, compared with eager.
+"""Practice 19 in docs/coverage.md, on a GPU: the captioner with compiled repeated blocks, compared with eager.
 
 Published (A100, torch 2.7): 7.78 steps/s for the whole model, 7.61 for its blocks, cold starts of 196 s and 80 s.
 `suites/captioning/test_speed.py::test_step[default]` measures the whole model, and `benchmarks/coverage` the cold

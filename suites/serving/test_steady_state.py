@@ -1,4 +1,4 @@
-"""Row 27: after a warm-up over all sizes, no request to a server compiles anything.
+"""Practice 27 in docs/coverage.md: after a warm-up over all sizes, no request to a server compiles anything.
 
 As in servers such as vLLM, each batch size runs twice with a dynamic length before the first request. Then requests of
 random sizes follow. A request that compiles code takes seconds.
@@ -25,7 +25,9 @@ def tokens(batch, length):
 
 
 def server(backend, model=None):
-    """Answer a request, with the batch padded to a size that was warmed up."""
+    """Compile and warm up a model, and return a function that answers a request. Batches are padded to a size from the
+    warm-up.
+    """
     compiled = torch.compile(model or make_llama().eval(), backend=backend)
 
     @torch.no_grad()

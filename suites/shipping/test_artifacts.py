@@ -1,8 +1,8 @@
 """Deployment artifacts of a vision model and a text model match eager. They are built in this process and loaded in a
 fresh process.
 
-Each artifact is built from one shape and run with three other shapes. Results must match eager by the same rule as in a
-check, nothing may compile after loading, and calls that fail in eager must also fail in the artifact.
+Each artifact is built from one shape and run with three other shapes. Results must match eager by the same rule as in
+`check_compile`, nothing may be compiled after loading, and calls that fail in eager must also fail in the artifact.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Row 9, first half: autocast inside or around the compiled region.
+"""Practice 9 in docs/coverage.md, first half: autocast inside or around the compiled region.
 
 Both compile to one graph that matches eager. The autocast state around the region is a guard: entering autocast around
 code that was compiled without it causes one recompile, but leaving it again causes none.

@@ -1,4 +1,4 @@
-"""Row 9, second half: switching between training, `no_grad` and `inference_mode`.
+"""Practice 9 in docs/coverage.md, second half: switching between training, `no_grad` and `inference_mode`.
 
 Each mode has its own graph: the first call in a mode causes a recompile, but returning to an earlier mode does not.
 Results computed under `inference_mode` are inference tensors, and remain so.

@@ -1,5 +1,5 @@
-"""Row 10: the compiled part of a training step is the model, the model and the loss, also the optimizer, or the whole
-step.
+"""Practice 10 in docs/coverage.md: four ways to compile a training step: the model; the model with its loss; the model
+and, separately, the optimizer; or the whole step.
 
 Measured (H200, torch 2.11, the captioner): 11.75 steps/s with the model compiled, and 12.05 with the optimizer compiled
 as well.

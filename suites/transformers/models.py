@@ -1,6 +1,6 @@
 """The transformers models that this suite compiles: real classes with small configurations and random weights.
 
-To add one, write a factory, then add one entry to `MODELS`.
+To add a model, write a function that creates it, and add an entry to `MODELS`.
 """
 
 from functools import partial
@@ -12,8 +12,8 @@ from .._models import Known, Model
 
 VOCAB = 64
 CLASSES = 5
-# Models with dropout inside a fused attention kernel: on CUDA, a compiled graph uses a different kernel, which draws
-# different random numbers.
+# The dropout rate of models with dropout inside a fused attention kernel. On CUDA, a compiled graph uses a different
+# attention kernel than eager, which draws different random numbers.
 SAME_NUMBERS = 0.0
 
 

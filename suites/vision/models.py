@@ -1,7 +1,7 @@
 """The torchvision models that this suite compiles: real classes in narrow and shallow configurations, with random
 weights.
 
-To add one, write a factory, then add one entry to `MODELS`.
+To add a model, write a function that creates it, and add an entry to `MODELS`.
 """
 
 from functools import partial
@@ -168,7 +168,7 @@ MODELS = [
         targets=boxes,
         loss=total_loss,
         only=["inference-fp32", "training-fp32"],
-        light="eager",  # 41 graphs: the breaks are found during tracing, and each additional pass takes the same time again
+        light="eager",  # it has 41 graphs, and each pass after tracing would take as long as tracing
         known=[
             Known(
                 "the number of boxes depends on the data (nms, nonzero), and the pooler and the resize call .item()",
@@ -176,9 +176,9 @@ MODELS = [
             )
         ],
     ),
-    # inception At these sizes, its last feature maps have one or four pixels. Batch norm over so few values is noise in
-    # bf16, even in eager, so a training run in bf16 would not compare anything. Only one size is used, because tracing
-    # its 400 ops takes a long time.
+    # Inception: at these sizes, its last feature maps have one or four pixels. Batch norm over so few values is noise
+    # in bf16, even in eager, so a training run in bf16 would not compare anything. Only one size is used, because
+    # tracing its 400 ops takes a long time.
     Model(
         "inception_v3",
         make_inception_v3,
@@ -223,7 +223,7 @@ MODELS = [
         clips,
         BATCHES,
         BATCH,
-        only=["inference-fp32", "inference-bf16", "training-fp32"],  # as with Inception
+        only=["inference-fp32", "inference-bf16", "training-fp32"],  # for the same reason as Inception
     ),
     # segmentation
     Model("deeplab_v3", make_deeplab, small_images, BATCHES, BATCH),

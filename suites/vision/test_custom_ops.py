@@ -54,7 +54,7 @@ MODELS = {
 
 
 def opcheck_findings(name, train, device="cpu"):
-    """The failing opcheck tests by op, regardless of other findings."""
+    """The opcheck tests that fail, by op; findings of the check itself are ignored."""
     options = {"train": train, "backend": "eager", "fullgraph": False, "diagnose": "off"}
     try:
         report = check_compile(MODELS[name]().to(device), X.to(device), custom_ops=True, **options)

@@ -1,4 +1,4 @@
-"""Row 1: torchvision's Inception v3, batch 16, 510 x 512, fp32: the speedup of a forward pass.
+"""Practice 1 in docs/coverage.md: torchvision's Inception v3, batch 16, 510 x 512, fp32: the speedup of a forward pass.
 
 Published: 1.4x (A100, torch 2.2; median of device events, without the first call). Measured (H200, torch 2.11): 1.33x
 for a forward pass in train mode, which keeps values for backward, and 1.73x in eval mode without gradients.

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from ..schema import Schema
 
-# Larger than any time or size, but small enough that sums and squares are finite.
+# The largest allowed number. It is larger than any time or size, but its square is still finite.
 LARGEST = 1e100
 
 NUMBER: Schema = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
 COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": LARGEST}
 TEXT: Schema = {"type": "string"}
 NAMED: Schema = {"type": "object", "required": ["fullname"], "properties": {"fullname": TEXT}}
-# Larger than any log speedup, but small enough that the exponential of a difference is finite.
+# A log speedup. The bounds are larger than any real value, but the exponential of a difference is still finite.
 RATIO: Schema = {"type": "number", "minimum": -300, "maximum": 300}
 POSITIVE: Schema = {**NUMBER, "exclusiveMinimum": 0}
 
@@ -56,7 +56,7 @@ COUNTS: Schema = {
     "properties": {"python": TEXT},
     "additionalProperties": {**_list_of(COUNT), "minItems": 1},
 }
-# The possible verdicts on a target that --compile-existing checks, from best to worst.
+# The possible results of --compile-existing for a target, from best to worst.
 VERDICTS = ("works", "recompiles", "breaks", "does not compile", "wrong")
 # The schema of one entry in each kind of file.
 SCHEMAS: dict[str, Schema] = {

@@ -1,7 +1,7 @@
 """Read and write stored baselines, one folder per environment. Imports neither torch nor pytest.
 
 ``speed.json`` is a pytest-benchmark document whose benchmarks contain the runs of several processes in
-``extra_info["torch_compile"]``; ``structure.json`` contains exact counts, and ``existing.json`` the verdicts of
+``extra_info["torch_compile"]``; ``structure.json`` contains exact counts, and ``existing.json`` contains the results of
 ``--compile-existing``. The entries in each file are sorted, and each file is written atomically.
 """
 
@@ -89,7 +89,7 @@ def environment_name(device: str, torch_version: str, cuda: str | None = None) -
 
 
 def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
-    """Return the baselines of an environment. For an unusable file, ``problem`` is set and nothing is raised."""
+    """Return the baselines of an environment. If the file is unusable, set ``problem`` and raise no exception."""
     path = directory / environment / f"{kind}.json"
     try:
         entries, _ = _read(path, environment, kind)

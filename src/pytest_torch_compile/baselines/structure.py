@@ -1,4 +1,6 @@
-"""Compare a test's exact counts, which come from its checks and its timing, with the stored counts."""
+"""Compare the exact counts of a test, such as its number of recompiles, with the stored counts. The counts come from
+the test's checks and from its timing.
+"""
 
 from __future__ import annotations
 

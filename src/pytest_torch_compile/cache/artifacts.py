@@ -19,8 +19,8 @@ def is_url(choice: str) -> bool:
 
 
 class ArtifactSession:
-    """The artifacts of one process. ``leads`` is true for the leading process, which outlives the pytest-xdist workers
-    and uploads the artifacts of all processes.
+    """The compile cache artifacts of one process. ``leads`` is true in the main process, which starts the pytest-xdist
+    workers and, at the end, uploads the artifacts of all processes.
 
     Problems with the storage never fail a test: they are reported at the end of the run, and compilation starts with an
     empty cache.
@@ -32,7 +32,7 @@ class ArtifactSession:
     def __init__(self, url: str, *, leads: bool) -> None:
         self._store = Store(url)
         self._leads = leads
-        shared = None if leads else os.environ.get(VARIABLE)  # the folder of the leading process
+        shared = None if leads else os.environ.get(VARIABLE)  # the folder that the main process created
         self._own = None if shared else TemporaryFolder("torch-compile-staging-")
         folder = self._own.path if self._own else Path(str(shared))
         self._staging = Staging(folder)
@@ -41,7 +41,7 @@ class ArtifactSession:
             os.environ[VARIABLE] = str(folder)
 
     def load(self) -> None:
-        """Load the artifacts into this process's caches, once."""
+        """Load the artifacts into the compile caches of this process, at the first call only."""
         if self._loaded is not None:
             return None
         from .._torch import cache_artifacts as cache
@@ -68,7 +68,7 @@ class ArtifactSession:
         )
 
     def save(self) -> None:
-        """Pass this process's artifacts to the leading process."""
+        """Pass this process's artifacts to the main process."""
         if self._loaded is None:
             return
         from .._torch import cache_artifacts as cache
@@ -81,7 +81,7 @@ class ArtifactSession:
             self._staging.add(content, cache.environment())
 
     def finish(self) -> list[str]:
-        """In the leading process, upload the artifacts of all processes; returns lines for the summary."""
+        """In the main process, upload the artifacts of all processes. Return lines for the summary."""
         if not self._leads:
             return []
         for environment, parts in self._staging.parts(run=uuid.uuid4().hex):

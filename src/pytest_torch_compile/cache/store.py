@@ -19,7 +19,8 @@ from ..disk import write_atomically
 MAGIC = b"pytest-torch-compile artifacts\n"
 SCHEMA_VERSION = 1
 SUFFIX = ".artifacts"
-# A run stores all artifacts that it used, so artifacts that only older runs stored are no longer needed.
+# The number of most recent runs whose artifacts are kept. A run stores all artifacts that it used, so artifacts that
+# only older runs stored are no longer needed.
 KEPT_RUNS = 3
 # No upload takes longer than this, so an older partial file was left by a killed run. Remote storage has no locks.
 LONGEST_UPLOAD = timedelta(hours=1)
@@ -164,7 +165,8 @@ class Store:
         return sorted(names - {file_name(environment)})
 
     def write(self, parts: Sequence[Part], environment: Environment) -> int:
-        """Add parts to the stored artifacts atomically; returns the number of bytes written.
+        """Add parts to the stored artifacts atomically, and drop the parts of older runs. Return the number of bytes
+        written.
 
         Raises:
             ArtifactsRefused: If the stored artifacts must not be used; in this case, they are not changed.
@@ -200,7 +202,7 @@ class Store:
 
 
 class Staging:
-    """The folder through which the processes of a run pass artifacts and messages to the leading process."""
+    """The folder through which the processes of a run pass artifacts and messages to the main process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -224,7 +226,7 @@ class Staging:
         return list(by_file.values())
 
     def lines(self) -> list[str]:
-        """Return the lines of all processes."""
+        """Return the summary lines that the processes added."""
         return sorted(path.read_text(encoding="utf-8") for path in self.folder.glob("*.line"))
 
     def _write(self, name: str, content: bytes) -> None:

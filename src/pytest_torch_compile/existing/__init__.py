@@ -1,3 +1,3 @@
-"""``--compile-existing=PACKAGE``: check the calls that ordinary tests make into a package, at the moment of each
+"""``--compile-existing=PACKAGE``: check each call that the project's tests make into a package, at the moment of the
 call.
 """

@@ -1,5 +1,5 @@
-"""The stored verdicts of an earlier run: a target that worked must still work, and a failure in the stored verdicts is
-a known failure.
+"""Compare the results of ``--compile-existing`` with the stored results of an earlier run. A target that worked must
+still work, and a stored failure is expected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Entry = dict[str, Any]
 
 
 class Baseline:
-    """The stored verdicts of one environment."""
+    """The stored results of ``--compile-existing`` in one environment (device, torch version and CUDA version)."""
 
     def __init__(self, folder: Path, device: str) -> None:
         import torch
@@ -42,8 +42,8 @@ class Baseline:
         return f"as recorded in the baseline: {entry['verdict']}"
 
     def lines(self, rows: Sequence[Row]) -> list[str]:
-        """Return lines about targets that improved since the baseline, and about targets that worked in the baseline
-        but were not checked in this run.
+        """Return lines about targets that are better than in the baseline, and about targets that worked in the
+        baseline but were not checked in this run. If the baseline is unreadable, the first line is the reason.
         """
         entries, lines = self.stored.entries, [self.stored.problem] if self.stored.problem else []
         by_test = {row.test: row for row in rows}
@@ -56,7 +56,7 @@ class Baseline:
         return lines
 
     def update(self, rows: Iterable[Row]) -> str:
-        """Store the verdicts of all checked targets; unchecked targets keep their stored verdicts."""
+        """Store the results of all checked targets. The stored results of other targets are kept."""
         entries = {row.test: _entry(row) for row in rows if row.verdict != UNCHECKED}
 
         def merge(old: Mapping[str, Entry]) -> Mapping[str, Entry | None]:

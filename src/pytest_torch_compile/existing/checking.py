@@ -38,13 +38,14 @@ _LASTING_STATE = frozenset({
 })  # fmt: skip
 
 
-# A line of a code object. The code object is identified by its file and its first line.
+# A line of a code object: the file and first line of the code object, and the line number.
 Line = tuple[str, int, int]
 
 
 @dataclass
 class Checked:
-    """The result for one call. It consists of plain data, because pytest-xdist workers send it to the controller.
+    """The result for one call. It contains only data that can be pickled, because pytest-xdist workers send it to the
+    controller.
 
     ``refused`` is the reason why the call could not be checked. ``computes`` is false if the eager run called no torch
     operation. If the call was skipped because other calls have priority, ``passed_over`` is the reason.
@@ -72,12 +73,12 @@ class Checked:
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules by which calls are checked.
+    """How a call is checked.
 
-    ``existing`` is the value of ``--compile-existing``. ``backend`` is the requested backend, or None for a fast
-    backend. ``owns`` returns whether a module belongs to the package. ``why_not`` returns the reason not to check a
-    call, or an empty string; its arguments are the lines of the package that the call executed in eager, and whether
-    the check would include gradients.
+    ``existing`` is the value of ``--compile-existing``. ``backend`` is the requested backend, or None to check as
+    ``--compile-fast`` does. ``owns`` returns whether a module belongs to the package. ``why_not`` returns the reason
+    not to check a call, or an empty string; its arguments are the lines of the package that the call executed in eager,
+    and whether the check would include gradients.
     """
 
     existing: str
@@ -152,8 +153,8 @@ def _settings(rules: Rules) -> Any:
 
 
 def _lasting_state(values: Sequence[Any]) -> str:
-    """Return the reason why a call cannot be repeated without side effects: the call involves an object whose state is
-    not restored.
+    """Return the reason why a call cannot be repeated without side effects, or an empty string. The reason is an object
+    whose state the check does not restore.
     """
     for value in reached(values):
         kind = type(value)

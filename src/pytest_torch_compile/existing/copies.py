@@ -1,6 +1,6 @@
-"""Copy small arguments of earlier calls, so that a later call can be checked as part of a sequence.
+"""Copy the small arguments of a call, so that a later check can repeat the call before the call that it checks.
 
-The test's own tensors are never kept.
+Only copies are kept, not the tensors of the test.
 """
 
 from __future__ import annotations

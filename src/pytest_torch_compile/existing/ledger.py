@@ -24,8 +24,8 @@ _SHARES = (1.0, 0.7, 0.6, 0.5)
 # check. Together, the runs that lead to no check may take at most this share of the time available so far; the first
 # few runs of each target are always allowed.
 _SHARE_IN_VAIN = 0.15
-# The expected duration of a run's first check, in seconds. Later checks are expected to take as long as the average of
-# the checks so far.
+# The expected duration of the first check in a test run, in seconds. A later check is expected to take as long as the
+# average check so far.
 _FIRST_CHECK = 10.0
 # The number of attempts to check calls of the same family: a call that cannot be checked in one test may be checkable
 # in another.
@@ -43,8 +43,8 @@ TOO_MANY_SHAPES = "there are more shapes than --compile-existing-shapes allows"
 class Family:
     """The calls to one target that differ from each other only in sizes.
 
-    ``confirmed`` is true once the plugin has checked a call for whose sizes a graph already exists. One such call is
-    checked, because Python code may depend on sizes.
+    ``confirmed`` is true after the plugin has checked a call whose sizes an existing graph covers. One call of this
+    kind is checked, because Python code may depend on sizes.
     """
 
     dynamic: AutomaticDynamic = field(default_factory=AutomaticDynamic)
@@ -97,8 +97,8 @@ class Ledger:
         return self.time.left <= (self.usual if self._checks else 0.0)
 
     def wants(self, name: str, seen: Signature) -> Family | None:
-        """Return the family of a call if the call is worth checking; None if it is like earlier calls, or if its check
-        would exceed a limit.
+        """Count a call, and return its family if the call is worth checking. Return None if the call is like earlier
+        calls, or if its check would exceed a limit.
         """
         target = self.targets.setdefault(name, Noticed())
         target.calls += 1
@@ -153,7 +153,7 @@ class Ledger:
         calls are followed by the call with the signature ``seen``.
         """
         earlier = [copied.call() for copied in family.earlier]
-        if len(earlier) < family.shapes:  # an earlier call could not be copied, so the number of recompiles is unknown
+        if len(earlier) < family.shapes:  # not all earlier calls were copied, so the number of recompiles is unknown
             return [], 0
         family.confirmed = family.confirmed or family.dynamic.covers(seen.sizes)
         with_next = deepcopy(family.dynamic)

@@ -34,7 +34,7 @@ _REPLACED = "the test has replaced {}"
 
 
 class Noticer:
-    """An observer of the calls that each test makes; it also runs the checks."""
+    """An observer of the calls that tests make into the package. It selects the calls to check, and runs the checks."""
 
     def __init__(
         self,

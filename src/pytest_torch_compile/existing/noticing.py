@@ -60,8 +60,7 @@ class Noticing:
         """Pass a frame to ``hear``, with any profiler suspended, so that it does not record the plugin's own work."""
         try:
             with profile_function(None):
-                # While a trace function runs, Python does not call any trace function, but a check needs a trace
-                # function.
+                # Python does not call trace functions while a trace function runs, but a check uses a trace function.
                 sys.call_tracing(self._hear, (frame,))
         except CompileUsageError as error:
             self.problem = str(error)

@@ -29,8 +29,8 @@ _RUNNERS = ("_pytest.python", "_pytest.unittest", "unittest.case", f"{OWN}.exist
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a call from outside the package. ``refused`` is the reason why no check may run at this place; empty
-    if a check may run. ``wants_gradients`` is true if the test seems to compute gradients.
+    """The circumstances of a call from outside the package. ``refused`` is the reason why no check may run during this
+    call; it is empty if a check may run. ``wants_gradients`` is true if the test seems to compute gradients.
     """
 
     refused: str = ""
@@ -38,7 +38,7 @@ class Place:
 
 
 def place_of(frame: FrameType, is_inside: Callable[[str], bool]) -> Place | None:
-    """Return the place of a call; None if the package itself or a check made the call."""
+    """Determine whether a check may run during a call. Return None if the package itself or a check made the call."""
     refused, wants = "", False
     outer = frame.f_back
     while outer is not None:
@@ -50,7 +50,7 @@ def place_of(frame: FrameType, is_inside: Callable[[str], bool]) -> Place | None
         if name.startswith("torch.") or name.partition(".")[0] in _REFUSED:
             refused = refused or _refused_under(name)
             if name == "torch.nn.modules.module" and outer.f_code.co_name in _MUTATING:
-                refused = refused or "the target is called by a module's own method, such as apply or load_state_dict"
+                refused = refused or "the target is called by a method of nn.Module, such as apply or load_state_dict"
             wants = wants or name == "torch.autograd.gradcheck"
         elif not name.startswith(("_pytest.", "pluggy.")):
             wants = wants or names_backward(outer.f_code)
@@ -63,7 +63,7 @@ def _refused_under(name: str) -> str:
 
 
 def _refused_now() -> str:
-    """Return the reason why no check may run at this moment."""
+    """Return the reason why no check may run at this moment, or an empty string."""
     if any(map(_may_interfere, threading.enumerate())):
         return "the test runs other threads, which may hold a lock or modify the target"
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
@@ -74,7 +74,8 @@ def _refused_now() -> str:
 def _may_interfere(thread: threading.Thread) -> bool:
     """Return whether a thread may hold a lock or modify the test's objects.
 
-    An idle thread of a pool does neither; Inductor's thread pool stays alive after a compilation.
+    Daemon threads and the idle threads of a thread pool are ignored. Inductor's thread pool stays alive after a
+    compilation.
     """
     if thread is threading.main_thread() or thread.daemon:
         return False
@@ -94,11 +95,11 @@ def names_backward(code: CodeType) -> bool:
 
 
 class Parts:
-    """The functions, classes and other values in the package's modules, which are examined to detect whether a test has
+    """The functions, classes and other values in the package's modules. They are examined to detect whether a test has
     replaced one of them. ``owns`` returns whether a module belongs to the package.
 
-    This happens before each check, so to save time, modules and classes whose values are still the same objects are
-    skipped.
+    ``replaced`` runs before each check. To save time, it skips modules and classes whose values are still the same
+    objects.
     """
 
     def __init__(self, owns: Callable[[str], bool]) -> None:
@@ -141,8 +142,8 @@ def _home(kind: Any) -> str:
 
 
 def _is_of_a_test(value: object) -> bool:
-    """Return whether a value is a mock or a function from a test file. A library never contains a mock or a function
-    from a test file. None of the value's own code is run.
+    """Return whether a value is a mock or a function from a test file, neither of which occurs in a library. Code of
+    the value is not run.
     """
     if type(value) is FunctionType:
         home = str(value.__globals__.get("__name__", "")).rpartition(".")[2]

@@ -23,7 +23,7 @@ _STRING = re.compile(r"[\w .+:/-]{0,40}")
 
 
 class NotWritten(Exception):
-    """Raised when a value cannot be written without its contents; the message is the reason."""
+    """Raised when a value cannot be written as source without copying its contents; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,9 @@ class WrittenCall:
 
     @property
     def needs_call(self) -> bool:
-        """Whether the call can be written only with ``call(...)``, because its arguments alone would not be enough."""
+        """Whether the source must be ``call(...)`` and not only the arguments. This is the case for keyword arguments,
+        for a call without arguments, and for a call without gradients.
+        """
         return self.no_grad or bool(self.kwargs) or not self.args
 
     def __str__(self) -> str:
@@ -179,8 +181,8 @@ def _tensor(tensor: torch.Tensor) -> str:
 
 
 def _bounds(low: float, high: float, floating: bool) -> list[str]:
-    """Return arguments for a range that contains the values. The range is exact for integers; for floating-point
-    numbers, the bounds are widened to a power of ten, or to 255, the maximum in images.
+    """Return the arguments ``low`` and ``high`` for values in this range. The range is exact for integers; for
+    floating-point numbers, the bounds are widened to a power of ten, or to 255, the maximum in images.
     """
     if floating:
         if low >= 0 and high <= 1:

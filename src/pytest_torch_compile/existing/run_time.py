@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-# Observing calls slows ordinary tests down by a few percent, and some work remains after the last test. So the time
-# limits are reduced by these shares: of the total time, and of the time that two additional plain runs would take.
+# Observing calls slows ordinary tests down by a few percent, and some work remains after the last test. So the first
+# share is subtracted from the time for the whole run, and the second share from the time that two additional runs
+# without checks would take.
 _ROOM_AT_THE_END = 0.05
 _ROOM_FOR_OBSERVING = 0.2
 

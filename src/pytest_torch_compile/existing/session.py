@@ -101,7 +101,7 @@ class ExistingSession:
                 raise session.Interrupted(session.shouldstop)
 
     def _loaded_baseline(self) -> Any:
-        """Return the stored verdicts of an earlier run in the same environment."""
+        """Return the stored results of an earlier run in the same environment."""
         from .baseline import Baseline
 
         device = next((report.device for row in self._rows for report in row.reports), "cpu")

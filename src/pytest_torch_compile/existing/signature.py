@@ -1,5 +1,5 @@
-"""Determine which calls are alike: calls to the same target, whose arguments have the same structure, dtypes and
-numbers of dimensions, and sizes that automatic dynamic shapes cover.
+"""Determine which calls are alike. Calls are alike if they have the same target, their arguments have the same
+structure, dtypes and numbers of dimensions, and automatic dynamic shapes cover their sizes.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module))
 
 @dataclass(frozen=True)
 class Called:
-    """A call to a public target, as seen in the call's first frame. ``is_made`` is true if the call is the target's
-    ``__init__``.
+    """A call to a public target, read from the frame of the call. ``is_made`` is true if the call is ``__init__`` of
+    the target.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Targets:
     _loaded: int = -1
 
     def refresh(self) -> None:
-        """Read the package's loaded modules, if new modules have been loaded."""
+        """Read the package's imported modules, if new modules have been imported."""
         if len(sys.modules) == self._modules:
             return
         self._modules = len(sys.modules)
@@ -121,7 +121,9 @@ class Targets:
         return self._narrowed(Called(f"{name}.{entry.function.__name__}", method, args, kwargs))
 
     def module_of(self, name: str) -> str:
-        """Return the module part of a public name. A function may have the same name as a module."""
+        """Return the module part of a public name. The full name is not tried, because a function may have the same
+        name as a module.
+        """
         module = name.rpartition(".")[0]
         while module and module not in sys.modules:
             module = module.rpartition(".")[0]
@@ -131,8 +133,8 @@ class Targets:
         return called if not self.patterns or self._is_chosen(called.name) else None
 
     def _is_chosen(self, name: str) -> bool:
-        """Return whether a pattern matches any of a target's names; a user may know the target by a name other than the
-        one that is shown.
+        """Return whether a pattern matches any public name of a target, including names that are not shown in the
+        table.
         """
         owner, _, method = name.rpartition(".")
         names = [name, *self._other_names.get(name, []), *(f"{o}.{method}" for o in self._other_names.get(owner, []))]

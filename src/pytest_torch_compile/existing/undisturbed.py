@@ -1,7 +1,7 @@
 """Keep a check that runs in the middle of a test from affecting the test.
 
-The legs of a check restore the objects that they change (``legs/``). This module handles everything else: it isolates
-warnings, output, logs and alarms, and prevents changes to files, new processes and connections.
+Each run of a check restores the objects that it changes (see ``legs/``). This module handles everything else: it
+isolates warnings, output, logs and alarms, and prevents changes to files, new processes and connections.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class SideEffect(BaseException):
 
 
 class _Guard:
-    """The audit hook. An audit hook cannot be removed, so this one allows everything while no check runs."""
+    """The audit hook that raises ``SideEffect``. Python cannot remove an audit hook, so this hook allows everything
+    while no check runs.
+    """
 
     def __init__(self) -> None:
         self.thread: int | None = None

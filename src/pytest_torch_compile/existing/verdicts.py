@@ -1,4 +1,6 @@
-"""Combine the checks of each target into one verdict, and format the table. Imports neither torch nor pytest."""
+"""Combine the checks of each target into one result, such as "works" or "breaks", and format the table of results. This
+module imports neither torch nor pytest.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ class Row:
 
 
 def rows(results: Iterable[Checked], left_out: dict[str, dict[str, int]], package: str) -> list[Row]:
-    """Return a row for each target that runs torch operations."""
+    """Return a row for each target, except targets whose calls run no torch operation."""
     by_target: dict[str, list[Checked]] = {name: [] for name in left_out}
     idle: Counter[str] = Counter()
     for one in results:
@@ -74,7 +76,7 @@ def rows(results: Iterable[Checked], left_out: dict[str, dict[str, int]], packag
 
 
 def _row(name: str, results: list[Checked], left_out: dict[str, int], idle: int, package: str) -> Row:
-    """Return the row of a target. ``idle`` is the number of its calls that ran no torch operation in eager."""
+    """Return the row of a target. ``idle`` is the number of its calls that ran in eager and used no torch operation."""
     checks = sum(one.report is not None for one in results)
     row = Row(name, checks=checks, left_out=sum(left_out.values()), results=results)
     verdicts = [verdict_of(report) for report in row.reports]
@@ -89,7 +91,7 @@ def _row(name: str, results: list[Checked], left_out: dict[str, int], idle: int,
 
 
 def verdict_of(report: CompileReport) -> str:
-    """Return the verdict on one check, determined by the check's worst finding."""
+    """Return the result of one check, such as "breaks", which depends on the check's worst finding."""
     found = [_VERDICT_OF.get(finding.kind, WRONG) for finding in report.findings]
     return max(found, key=VERDICTS.index, default=WORKS)
 
@@ -141,7 +143,7 @@ def short_path(path: str, *packages: str) -> str:
 
 def table(rows: Sequence[Row], seconds: float, waiting: str) -> Iterator[str]:
     """Yield the lines of the summary: a row for each target, starting with the worst, and then the number of targets
-    with each verdict.
+    with each result.
     """
     ordered = sorted(rows, key=lambda row: (-VERDICTS.index(row.verdict), row.target))
     wide = max((len(row.target) for row in ordered), default=0)

@@ -44,8 +44,8 @@ _NOTES = {
     "compile_known_failure(": "The marked tests failed with torch {torch}. When one of them passes, remove its mark.\n",
 }
 _WIDTH = 110
-# The counts at the start of a finding about breaks are left out of the reason for a known failure, which mentions the
-# kind of finding anyway.
+# The start of a message about graph breaks, which is left out of the reason for a known failure because it contains
+# counts.
 _COUNTED = re.compile(r"^graph break \d+ of \d+.*?, \d+ allowed: ")
 
 
@@ -83,7 +83,9 @@ def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str
 
 
 def _head(module: str, sources: list[str], given: str, fast: bool) -> str:
-    """Return the start of a test file, with only the notes and imports that its tests need."""
+    """Return the start of a test file: a docstring, with the notes that apply to its tests, and the imports that they
+    need.
+    """
     text = "".join(sources)
     notes = "".join(note.format(torch=torch.__version__.split("+")[0]) for word, note in _NOTES.items() if word in text)
     imports = [f"import {module}", *(["import pytest"] if "@pytest" in text else []), "import torch"]
@@ -94,8 +96,8 @@ def _head(module: str, sources: list[str], given: str, fast: bool) -> str:
 
 
 def _written(row: Row, fast: bool, names: dict[str, set[str]]) -> Written:
-    """Write a target's test from the worst of the target's checks that can be written as source; if several checks are
-    equally bad, from the check with the most calls.
+    """Write a target's test from one of its checks: the worst check that can be written as source, or, if several
+    checks are equally bad, the check with the most calls.
     """
     checked = [one for one in row.results if one.report is not None]
     module = next((one.module for one in checked if one.module), row.target.rpartition(".")[0])

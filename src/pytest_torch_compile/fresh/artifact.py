@@ -204,7 +204,7 @@ def _examine(
     if failed := _without_answers(ended):
         if report.via == "aot_inductor" and artifacts.has_own_cpp_library(
             file
-        ):  # some torch versions load such an artifact
+        ):  # not rejected earlier, because some torch versions can load it
             failed = replace(failed, hint="; or ".join(filter(None, [advice.OWN_CPP_LIBRARY, failed.hint])))
         report.findings = [failed]
         return
@@ -226,8 +226,8 @@ def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None, wor
     first, names = work.calls[0], argument_names(work.target)
     file.parent.mkdir(parents=True, exist_ok=True)
     if work.dynamic_dims is not None and via != "precompile":
-        # Marking the dimensions rejects arguments that are not tensors. The marks are then removed, because export uses
-        # its own marks, and the two kinds of marks must not be combined.
+        # Mark the dimensions only to reject arguments that are not tensors. The marks are then removed, because
+        # ``torch.export`` sets different marks, and the two kinds of marks must not be combined.
         with world.in_force(world.snapshot.new_leg()):
             mark_dynamic(first, work.dynamic_dims, names)
     with ExitStack() as stack, kept_rng(), world.in_force(world.snapshot.new_leg()):
@@ -259,13 +259,13 @@ def answers(
     imports: object,
     seed: int,
 ) -> Answers:
-    """In the fresh process, load the artifact and run the calls. ``imports`` is not used here: unpickling it has
-    already imported the modules that define these classes.
+    """In the fresh process, load the artifact and run the calls. ``imports`` is unused: it lists the classes of the
+    outputs, and unpickling it imports their modules.
     """
     if prepare is not None:
         prepare()
     result = Answers()
-    with TraceObserver() as observer:  # the parent has already verified the observer
+    with TraceObserver() as observer:  # the parent process has already verified that the observer works
         started = time.perf_counter()
         try:
             runnable = artifacts.load(via, file, model)
@@ -351,7 +351,7 @@ def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
         evidence, hint = error_summary(here.error), advice.ONLY_EAGER_RAISES
     elif here.error is None and there.refused is not None:
         message = f"the artifact rejects a call that works in eager: {there.refused.type}"
-        state = "GLOBAL_STATE changed" in there.refused.text  # the wording of dynamo's guards
+        state = "GLOBAL_STATE changed" in there.refused.text  # from the message of dynamo's failed guard
         evidence, hint = there.refused.text, advice.ARTIFACT_STATE if state else advice.ARTIFACT_REFUSES
     else:
         return []

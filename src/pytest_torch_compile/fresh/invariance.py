@@ -49,14 +49,16 @@ class Invariance:
 
 @dataclass
 class InvarianceReport(CompileReport):
-    """The result of ``check_invariance``, with a result for each entry of ``over``."""
+    """The report of ``check_invariance``, with a result for each entry of ``over``."""
 
     results: list[Invariance] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two runs whose outputs must be equal; if ``row`` is set, ``other`` ran with only this row of the batch."""
+    """Two runs whose outputs must be equal. If ``row`` is set, ``first`` ran with the whole batch, and ``other`` with
+    only this row.
+    """
 
     label: str
     first: Observed
@@ -75,7 +77,7 @@ class _Difference:
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is checked: the target, its calls and compile options (None for eager), and the allowed difference."""
+    """The target, its calls, the compile options (None for eager), and the allowed difference."""
 
     target: Any
     call: Call
@@ -232,8 +234,8 @@ _DIFFERS = {
     "process": "differs in a fresh process",
 }
 _NO_MODULE = (
-    "the module is unknown: the difference disappears when the outputs of all modules are recorded, because "
-    "recording changes fusion"
+    "the module is unknown: no module differs in a run that records the outputs of all modules (recording changes "
+    "fusion)"
 )
 
 
@@ -256,7 +258,7 @@ def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bo
 
 
 def observe_one(target: Any, call: Call, compiling: Compiling | None, seed: int, modules: bool) -> Observed:
-    """Run the call; this function runs in the fresh process."""
+    """Run one call, and return copies of its outputs. ``check_invariance`` runs this function in a fresh process."""
     return observe(target, [call], compiling, seed, modules=modules)[0]
 
 
@@ -309,8 +311,8 @@ def _is_rounding(tensor: torch.Tensor, error: float) -> bool:
 
 
 def _batch_dim(whole: torch.Tensor, alone: torch.Tensor) -> int | None:
-    """Return the batch dimension: the only dimension in which the sizes of the two results differ, if the result for a
-    single row has size 1 in it. Otherwise, return None.
+    """Return the batch dimension of a result, or None. It is the only dimension whose size differs between the whole
+    batch and a single row, and its size for a single row is 1.
     """
     if whole.ndim != alone.ndim:
         return None

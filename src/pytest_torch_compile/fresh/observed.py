@@ -35,7 +35,7 @@ class RaisedInCall(Exception):
 
 
 class _SameStart(Leg):
-    """A leg whose calls all start from the same state and the same random numbers."""
+    """A run in which every call starts from the same state and the same random numbers."""
 
     def __init__(self, work: Work, wrap: Callable[[Any], Any] | None, world: World) -> None:
         super().__init__(work, world, wrap)

@@ -39,8 +39,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """The outcome of the process: a returned ``value``, or the exception that it ``raised``. If there is neither,
-    ``without_answer`` describes how the process ended.
+    """The outcome of the process: a returned ``value``, or the exception that it ``raised``. If the function neither
+    returned nor raised, ``without_answer`` describes how the process ended.
     """
 
     value: Any = None

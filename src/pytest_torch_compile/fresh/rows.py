@@ -1,4 +1,4 @@
-"""Calls with only one row of a batch."""
+"""Create calls that contain only one row of a batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rows_of(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None)
     """Return a call for each checked row, by row index: at most ``ROWS`` rows, spread over the batch.
 
     Raises:
-        CompileUsageError: If there is no batch of at least two rows.
+        CompileUsageError: If there is no batch of at least two rows, or ``batch_dims`` does not match the arguments.
     """
     dims = _dims_of_tensors(target, call, batch_dims)
     sizes = {path: tensor.shape[dim] for path, (tensor, dim) in dims.items()}

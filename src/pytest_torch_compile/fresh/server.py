@@ -1,8 +1,8 @@
 """A server process that imports torch once and forks a process for each request. A forked process starts in
 milliseconds, whereas a new process would take seconds to import torch and its compiler.
 
-The server imports only torch, this package and preloaded modules, creates no tensors and never initializes a device, so
-a forked process behaves like a new process. If environment variables change, the server is replaced, because torch
+The server imports only torch, this package and preloaded modules. It creates no tensors and never initializes a device,
+so a forked process behaves like a new process. If environment variables change, the server is replaced, because torch
 reads many variables while it is imported.
 """
 
@@ -22,7 +22,8 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-# Environment variables that are read at each use, so each forked process can have different values.
+# Environment variables that are read at each use rather than at import, so each forked process can have different
+# values.
 _READ_LATE = ("PYTHONPATH", "PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "PWD")
 
 
@@ -168,7 +169,7 @@ def serve(connection: socket.socket) -> Path | None:
 
 
 def _forked(request: Mapping[str, object], alive: int) -> Path:
-    """Give the forked process its own session, environment, folder, output and random numbers."""
+    """Give the forked process a new session, environment, working folder, output and random state."""
     os.setsid()
     folder = Path(str(request["folder"]))
     log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

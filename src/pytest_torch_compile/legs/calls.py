@@ -37,7 +37,7 @@ class Call:
         return replace(self, contexts=self.contexts + contexts)
 
     def before(self, action: Callable[[Any], Any]) -> Call:
-        """Call ``action`` with the target before this call, in eager and in compiled code:
+        """Call ``action`` with the target before this call, in eager and in compiled runs:
         ``call(x).before(lambda m: m.eval())``.
         """
         if not callable(action):
@@ -63,8 +63,8 @@ def call(*args: Any, **kwargs: Any) -> Call:
 
 
 def as_call(item: Any) -> Call:
-    """Convert an item of ``calls=`` to a ``Call``: a tuple of positional arguments, a mapping of keyword arguments, or
-    a single argument.
+    """Convert an item of ``calls=`` to a ``Call``. The item is a ``Call``, a tuple of positional arguments, a dict of
+    keyword arguments, or a single argument.
     """
     if isinstance(item, Call):
         return item
@@ -143,7 +143,8 @@ def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any
     check.
 
     Raises:
-        CompileUsageError: If both or neither are passed, or if ``calls=`` is empty or is not a list of calls.
+        CompileUsageError: If the caller passes both arguments and ``calls=``, or neither, or if ``calls=`` is empty or
+            is not a list of calls.
     """
     if calls is None:
         if not args and not kwargs:

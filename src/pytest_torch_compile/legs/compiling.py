@@ -70,13 +70,13 @@ class Compiling:
             dynamic=self.dynamic,
             backend=self.backend,
             mode=self.mode,
-            options=None if self.options is None else dict(self.options),  # torch removes some of these options
+            options=None if self.options is None else dict(self.options),  # a copy, because torch removes some options
             **support.newer_arguments(self.more),
         )
 
     @property
     def name(self) -> str:
-        """The backend, and the mode if one is set, for reports."""
+        """The name of the backend and the mode, or of the custom compile function, for reports."""
         if self.wrapper is not None:
             return getattr(self.wrapper, "__name__", type(self.wrapper).__name__)
         backend = self.backend if isinstance(self.backend, str) else getattr(self.backend, "__name__", "callable")
@@ -111,13 +111,15 @@ class Compiling:
 
     @property
     def remarks(self) -> list[str]:
-        """Remarks on options that torch accepts but does not apply."""
+        """Notes on options that torch accepts but does not apply."""
         if self.wrapper is not None or self.backend != "inductor" or not self.options:
             return []
         return support.options_left_out(self.options)
 
     @property
     def wants_cudagraphs(self) -> bool:
-        """Whether CUDA graphs were requested, in which case a skipped CUDA graph is a finding."""
+        """Whether the backend, the mode or an option requests CUDA graphs. If so, the check reports skipped CUDA
+        graphs.
+        """
         asked = (self.options or {}).get("triton.cudagraphs", False)
         return bool(asked) or self.backend == "cudagraphs" or self.mode in CUDAGRAPH_MODES

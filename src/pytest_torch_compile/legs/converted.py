@@ -28,10 +28,11 @@ def to_float64(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
-    """For one leg, replace the data of every tensor that ``change`` affects.
+    """Replace the data of every tensor that ``change`` converts, for one run of the calls.
 
-    The tensor objects get new memory. Tensors that shared a storage share a storage in the new memory as well. A tensor
-    whose memory cannot be replaced (a non-leaf, a subclass, an inference tensor) is replaced with a new object.
+    The tensor objects stay the same, but their data is in new memory. Tensors that shared a storage share a new
+    storage. A tensor whose memory cannot be replaced (a non-leaf, a subclass, an inference tensor) is replaced with a
+    new object.
     """
     bases: dict[tuple[Any, ...], torch.Tensor] = {}
     for tensor in snapshot.tensors():
@@ -44,7 +45,7 @@ def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
             continue
         with below_subclasses():
             made = _converted(state, change, bases)
-        if not can_swap_data(state.data, made):  # meta tensors have a different type
+        if not can_swap_data(state.data, made):  # for example, the data of a CPU tensor cannot be meta
             contents.replacements.add(tensor, _converted_whole(tensor, change))
         elif made is not state.data:
             contents.held[key] = state.with_data(made)
@@ -81,7 +82,7 @@ def _converted_whole(tensor: torch.Tensor, change: Convert) -> torch.Tensor:
 
 
 def with_replacements(call: Call, replacements: Replacements) -> Call:
-    """Return the call with its arguments replaced for one leg."""
+    """Return the call with its arguments replaced according to ``replacements``."""
     if not replacements:
         return call
     kwargs = {name: replacements(value) for name, value in call.kwargs.items()}

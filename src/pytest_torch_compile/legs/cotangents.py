@@ -9,8 +9,9 @@ import torch
 
 
 def cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """Return random gradients for backward, which are the same in every leg. Backward from the sum of all elements
-    would hide errors that cancel each other out.
+    """Return a random gradient for each output tensor, from which backward starts. The same seed returns the same
+    gradients in eager and compiled runs. Backward from the sum of all elements would hide errors that cancel each other
+    out.
     """
     generator = torch.Generator("cpu").manual_seed(seed)
     return [_cotangent(tensor, generator) for tensor in tensors]
@@ -22,6 +23,6 @@ def _cotangent(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor
         made.values().copy_(_cotangent(tensor.values(), generator))
         return made
     draw = partial(torch.randn, tensor.shape, generator=generator, dtype=torch.float32, device="cpu")
-    # bfloat16 numbers are exact in every dtype, so all legs get the same values.
+    # Rounded to bfloat16, whose values are exact in float32 and float64, so that all runs get the same gradients.
     noise = torch.complex(draw(), draw()) if tensor.is_complex() else draw().bfloat16()
     return noise.to(device=tensor.device, dtype=tensor.dtype)

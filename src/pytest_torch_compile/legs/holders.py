@@ -1,6 +1,4 @@
-"""Holders of objects to which a run may write. Each kind of holder can compare, read and restore its object's
-content.
-"""
+"""Holders of objects that a run may write to. A holder compares, reads and restores the content of one object."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ Replace = Callable[[Any], Any]
 
 
 class Holder(Protocol):
-    """An object with content that a run may change."""
+    """Access to one object whose content a run may change."""
 
     @property
     def key(self) -> Key:
@@ -37,15 +35,19 @@ class Holder(Protocol):
         """Return the current content: references to objects, or a copy of data."""
 
     def put(self, content: Any) -> None:
-        """Replace the content."""
+        """Replace the current content with ``content``."""
 
     def replaced(self, content: Any, replace: Replace) -> Any:
-        """Replace some objects in the content; returns the same content object if there is nothing to replace."""
+        """Return ``content`` with each object replaced by the result of ``replace``. If ``replace`` changes no object,
+        return ``content`` itself.
+        """
 
 
 @dataclass
 class Variable:
-    """A global variable, a closed-over variable, or a function default (which cannot be assigned)."""
+    """A global variable, a closed-over variable, a context variable, or a function default. ``assign`` is None for a
+    function default, which cannot be assigned.
+    """
 
     key: Key
     label: str
@@ -62,7 +64,7 @@ class Variable:
             self.assign(content)
 
     def replaced(self, content: Any, replace: Replace) -> Any:
-        """Return the value, or its replacement if there is one."""
+        """Return the replacement of the value; for a function default, return the value unchanged."""
         return replace(content) if self.assign is not None else content
 
 
@@ -146,13 +148,13 @@ class Attributes:
         _reorder(self.value, held)
 
     def replaced(self, content: tuple[type, dict[str, Any]], replace: Replace) -> tuple[type, dict[str, Any]]:
-        """Return the attributes with some values replaced."""
+        """Return the class, and the attributes with their values replaced by ``replace``."""
         held = _replaced_values(content[1], replace)
         return content if held is content[1] else (content[0], held)
 
 
 def _reorder(value: Any, held: dict[str, Any]) -> None:
-    """Restore the order of ``__dict__``, in which a deleted and restored attribute moves to the end."""
+    """Restore the order of ``__dict__``. Deleting an attribute and setting it again moves it to the end."""
     table = getattr(value, "__dict__", None)
     if type(table) is dict and list(table) != [name for name in held if name in table]:
         ordered = {name: held[name] for name in held if name in table}
@@ -194,7 +196,7 @@ class ClassAttributes:
                 type.__setattr__(self.kind, name, value)
 
     def replaced(self, content: dict[str, Any], replace: Replace) -> dict[str, Any]:
-        """Return the attributes with some values replaced."""
+        """Return the attributes with their values replaced by ``replace``."""
         return _replaced_values(content, replace)
 
     def labelled(self) -> Iterator[tuple[str, Any]]:
@@ -237,7 +239,7 @@ class Items:
             (kind.update if is_a(self.value, set) else kind.extend)(self.value, content)
 
     def replaced(self, content: list[Any], replace: Replace) -> list[Any]:
-        """Return the items with some items replaced."""
+        """Return the items with each one replaced by the result of ``replace``; the keys of a mapping are kept."""
         pairs = is_a(self.value, dict)
         new = [(item[0], replace(item[1])) if pairs else replace(item) for item in content]
         return content if _same_objects(new, content) else new
@@ -278,7 +280,9 @@ class TensorObject:
 
 
 class Memory:
-    """The data of tensors, as a range of bytes. If ``on_host`` is true, copies are kept on the host."""
+    """A range of bytes in a storage, which contains the data of one or more tensors. If ``on_host`` is true, copies of
+    the bytes are kept in host memory.
+    """
 
     def __init__(self, bytes_: Extent, on_host: bool) -> None:
         self.extent = bytes_
@@ -298,7 +302,7 @@ class Memory:
         return live.to("cpu", copy=True) if self._on_host else live.clone()
 
     def put(self, content: torch.Tensor) -> None:
-        """Write the bytes."""
+        """Write the bytes to the storage; an empty ``content`` frees the storage."""
         if content.numel() == 0:
             self.extent.storage.resize_(0)
             return
@@ -341,6 +345,6 @@ def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder
 
 
 def is_mutable(value: Any) -> bool:
-    """Return whether the content of an object can be changed in place, as far as the snapshot supports it."""
+    """Return whether an object has content that code can change in place and that a snapshot can restore."""
     kinds = (torch.Tensor, torch.nn.Module, types.FunctionType)
     return is_a(value, kinds) or is_open(value) or stateful(value) is not None or is_a(value, (list, dict, set))

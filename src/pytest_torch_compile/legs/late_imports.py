@@ -1,6 +1,4 @@
-"""Keep the changes that a module makes when it is imported during a leg, because these changes are not part of the
-target's state.
-"""
+"""Keep the changes that importing a module makes, such as filling a registry, if the import happens during a run."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ _Named = dict[Any, Any]
 
 
 class LateImport:
-    """An import during a leg. The references before and after the import are compared, and the changes are applied to
-    the snapshot's initial contents.
+    """An import that happens during a run. ``end`` compares the references before and after the import, and adds the
+    changes to the snapshot's initial contents, from which every run starts.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -24,7 +22,7 @@ class LateImport:
         self._before = {key: _named(holder, holder.read()) for key, holder in _referring(snapshot).items()}
 
     def end(self) -> None:
-        """Apply the changes; called after the module was imported."""
+        """Add the import's changes to the snapshot. The caller calls this method after the import."""
         for key, before in self._before.items():
             holder = self._snapshot.holders[key]
             after = _named(holder, holder.read())
@@ -56,7 +54,7 @@ def _named(holder: Holder, content: Any) -> _Named:
 
 
 class _Name:
-    """A user-defined key, compared by identity without calling its ``__eq__`` or ``__hash__``."""
+    """A dict key or set member, compared by identity without calling its ``__eq__`` or ``__hash__``."""
 
     def __init__(self, key: Any) -> None:
         self.key = key

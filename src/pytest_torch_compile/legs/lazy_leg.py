@@ -1,4 +1,4 @@
-"""A leg that runs only when its records are needed."""
+"""A run of the calls that starts only when its records are needed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .leg import Leg
 
 
 class LazyLeg:
-    """A leg that runs only on demand, such as the fp64 reference or the second eager run.
+    """A run of the calls that starts only on demand, such as the fp64 reference or the second eager run.
 
-    ``why_not`` is the error that prevents the leg from running.
+    ``why_not`` is the error that made the run impossible, or None.
     """
 
     def __init__(self, build: Callable[[], Leg]) -> None:
@@ -23,7 +23,9 @@ class LazyLeg:
         self.why_not: BaseException | None = None
 
     def record(self, index: int) -> CallRecord | None:
-        """Run all calls up to call ``index``, and return the record of this call; None if the leg cannot run."""
+        """Run the calls up to and including call ``index``, and return the record of call ``index``. Return None if a
+        call fails.
+        """
         while self.why_not is None and self._done <= index:
             self._advance()
         return None if self.why_not is not None else self._record

@@ -1,4 +1,6 @@
-"""One leg of a check: run the calls on the caller's target, from the caller's state, with a separate random stream."""
+"""Run a check's calls once, for example in eager. Each run uses the caller's target, starts from the caller's state and
+draws from a separate random stream.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +46,10 @@ OptimizerFactory = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
 
 @dataclass(frozen=True)
 class Work:
-    """The work of each leg: the caller's target and calls, and how to run a call.
+    """The target and calls of a check, and the options that are the same in each of its runs.
 
-    ``snapshots`` is ``"host"`` to keep copies of the caller's tensors on the host, ``"device"`` to keep them on the
-    device; None chooses based on their size and the device's free memory.
+    ``snapshots`` selects where copies of the caller's tensors are kept: ``"host"`` or ``"device"``. None chooses based
+    on the size of the copies and the device's free memory.
     """
 
     target: Any
@@ -62,8 +64,8 @@ class Work:
 
 
 class World:
-    """The state that legs share with the caller and restore afterwards: everything that the target and the calls reach
-    by reference or refer to by name.
+    """The state that all runs share with the caller: everything that the target and the calls reach by reference or
+    refer to by name. Each run restores it afterwards.
     """
 
     def __init__(self, work: Work) -> None:
@@ -78,7 +80,7 @@ class World:
 
     @contextmanager
     def in_force(self, contents: Contents) -> Iterator[None]:
-        """Install a leg's contents inside the ``with`` block, and restore the caller's contents afterwards."""
+        """Install the state of one run inside the ``with`` block, and restore the caller's state afterwards."""
         with self.snapshot.in_force(contents):
             self.names.listening(True)
             try:
@@ -87,7 +89,7 @@ class World:
                 self.names.listening(False)
 
     def not_observable(self) -> list[str]:
-        """Return one line for each kind of state that could be neither compared nor restored."""
+        """Return a line about the types whose state could be neither compared nor restored; empty if there are none."""
         return self.snapshot.not_observable()
 
 
@@ -100,9 +102,10 @@ class _Left:
 
 
 class Leg:
-    """A leg, which runs the calls of ``work`` in order; ``wrap`` turns the target into the function that is called.
+    """One run of the calls of ``work``, in order. ``wrap`` turns the target into the function to call, for example by
+    compiling it; without it, the target runs in eager.
 
-    ``modules`` maps names to the target's modules. ``change`` converts the leg's tensors to another dtype or device.
+    ``modules`` maps names to the target's modules. ``change`` converts the tensors to another dtype or device.
     ``holds_records`` is true if a call's record is still used after later calls. ``mode`` is the context manager in
     which the calls run.
     """
@@ -155,7 +158,7 @@ class Leg:
         return made
 
     def _start(self, change: Convert | None) -> None:
-        """Set up the parts of the state that the leg does not share with the caller."""
+        """Replace the parts of the state that this run does not share with the caller."""
         snapshot = self.world.snapshot
         if self._work.train:  # backward stops at the calls' inputs, and does not enter the caller's autograd graph
             for tensor in snapshot.tensors():
@@ -187,14 +190,14 @@ class Leg:
             with self.mode:
                 self._call(call, index, record)
             if index + 1 == len(self._calls):
-                self._optimizer = None  # the optimizer's state is as large as the model, or twice as large
+                self._optimizer = None  # frees the optimizer's state, which may be twice as large as the model
             now = self._present()
             self._record_gradients(call, record)
             record.arguments = outcome.while_it_lasts(arguments_of(record, call.args, call.kwargs), self.world.snapshot)
             record.output = outcome.while_it_lasts(flatten(record.output), self.world.snapshot)
             record.state, record.kept = dict(now.state.tensors), now.kept
             record.sharing = sharing_in(record)
-        if has_lazy:  # dynamo initializes devices while tracing, and restores the random state afterwards
+        if has_lazy:  # dynamo initializes lazy parameters while tracing, and then restores the random state
             record.rng = {}
         self._settle(record, arguments, left, before, last=index + 1 == len(self._calls))
         return record
@@ -210,7 +213,7 @@ class Leg:
             record.error = error
 
     def _present(self) -> _Left:
-        """Return the target's current state. It contains the target's own tensors rather than copies."""
+        """Return the target's current state. The result contains the target's tensors, not copies."""
         buffers = self._named(lambda module: module.named_buffers())
         state = {**{name: _whole(parameter) for name, parameter in self._parameters().items()}, **buffers}
         covered = [id(tensor) for tensor in (*self._parameters().values(), *buffers.values())]
@@ -281,8 +284,8 @@ class Leg:
             torch.autograd.backward(unique, self._cotangents(unique, index))
 
     def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
-        """Return the gradients from which backward starts in call ``index``. These gradients are the same in every
-        leg.
+        """Return the gradients from which backward starts in call ``index``. They are the same in eager and compiled
+        runs.
         """
         return cotangents(outputs, self._work.seed + index)
 
@@ -318,7 +321,7 @@ class Leg:
     @contextmanager
     def _own_random_stream(self, record: CallRecord) -> Iterator[None]:
         with kept_rng():
-            seed_accelerator(self._work.seed)  # for a device that this call or another leg initializes
+            seed_accelerator(self._work.seed)  # for a device that this call or another run initializes
             set_rng_state(self._rng)
             set_host_rng_state(self._host_rng)
             try:
@@ -329,8 +332,8 @@ class Leg:
 
     @contextmanager
     def _own_process(self) -> Iterator[None]:
-        """Inside the ``with`` block, apply the leg's process state, so that a change made by a call affects only later
-        calls in the same leg.
+        """Inside the ``with`` block, apply this run's process state. A change that a call makes to it affects only
+        later calls of the same run.
         """
         callers = ProcessState.now()
         with kept_dispatch_keys():

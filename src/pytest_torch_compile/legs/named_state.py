@@ -48,18 +48,18 @@ class NamedState:
             self._note(value)
 
     def note_target(self, target: Any) -> None:
-        """Add a target that was created for a leg."""
+        """Add the state of a target that ``factory`` created for one run."""
         self._target = target
         self._note_content([target])
 
     def listening(self, listens: bool) -> None:
-        """Set whether a leg is running. While no leg is running, contents are read and restored; this can run user
-        code, whose state must not be recorded.
+        """Set whether calls are running. Between runs, contents are read and restored. This can run user code, whose
+        state must not be recorded.
         """
         self._listens = listens
 
     def code_runs(self, code: types.CodeType, namespace: dict[str, Any]) -> bool:
-        """Record the state to which a code object refers, before the code runs. Return whether a leg is running."""
+        """Record the state to which a code object refers, before the code runs. Return whether calls are running."""
         if self._listens:
             self._note_code(code, namespace)
         return self._listens
@@ -69,7 +69,7 @@ class NamedState:
         self._import = LateImport(self._snapshot)
 
     def import_ends(self) -> None:
-        """Apply the import's changes to all legs and to the caller."""
+        """Keep the import's changes in all runs and in the caller's state."""
         if self._import is not None:
             self._import.end()
         self._import = None

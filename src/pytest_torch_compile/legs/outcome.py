@@ -1,4 +1,4 @@
-"""Turn the results of a call into flat structures that can be compared between legs."""
+"""Turn the results of a call into flat structures that can be compared between eager and compiled runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from .snapshot import Contents, Snapshot
 from .stateful import cannot_be_restored, comparable, stateful
 
 _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, weakref.ref)
-# Objects with more values or levels than these limits are not model state; the values beyond the limit are skipped.
+# The maximum number of values and of nested levels to compare. Model state is far smaller, so values beyond these
+# limits are skipped.
 MOST_VALUES = 50_000
 DEEPEST = 50
 # The setting in a parameter group that torch changes while it traces an optimizer step.
@@ -107,7 +108,9 @@ class _Walk:
                 self.visit(part, f"{path}{text}", depth + 1)
 
     def _parts(self, value: Any) -> Any:
-        """Return the parts of a value, except function variables that are compared under their own names."""
+        """Return the parts of a value to visit. Parts that torch changes while it traces, and function variables that
+        are compared under separate names, are omitted.
+        """
         if is_a(value, torch.optim.Optimizer):
             self._placed_by_torch |= set(map(id, _placed_by_torch(value)))
         if id(value) in self._placed_by_torch:
@@ -135,7 +138,7 @@ def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
 
 
 def not_restorable(record: CallRecord, call: Call) -> list[str]:
-    """Return the target's objects and the call's arguments whose state no leg can restore."""
+    """List the target's objects and the call's arguments whose state cannot be restored after a run."""
     named = {path: node.value for path, node in record.kept.nodes.items() if node.is_leaf}
     named |= {record.argument_label(position): value for position, value in enumerate(call.args)}
     named |= {f"argument {name}": value for name, value in call.kwargs.items()}
@@ -159,8 +162,8 @@ def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
 
 
 def while_it_lasts(flat: Flat, snapshot: Snapshot) -> Flat:
-    """Return the structure with copies of those tensors that consist of several parts, such as sparse tensors. Called
-    before the tensors' state is restored.
+    """Return the structure with copies of the tensors that consist of several parts, such as sparse tensors. The caller
+    calls this function before the tensors' state is restored.
     """
     return _with_tensors(flat, lambda tensor: _copied_whole(tensor, snapshot))
 
@@ -172,8 +175,8 @@ def _copied_whole(tensor: torch.Tensor, snapshot: Snapshot) -> torch.Tensor:
 
 
 def as_left(flat: Flat, snapshot: Snapshot, contents: Contents, *, copy: bool) -> Flat:
-    """Return the structure with the values that its tensors had at the end of a leg. The result remains valid after the
-    caller's contents are restored.
+    """Return the structure with the values that its tensors had at the end of a call. The result remains valid after
+    the caller's state is restored.
     """
     return _with_tensors(flat, lambda tensor: snapshot.as_left(tensor, contents, copy=copy))
 

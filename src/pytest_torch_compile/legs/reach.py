@@ -43,8 +43,8 @@ _CALLABLE = (types.FunctionType, types.MethodType, functools.partial, torch.nn.M
 _CACHED = type(functools.lru_cache(lambda: None))
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
 _TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-# The limit is far above the number of objects in any model; a larger object graph includes other objects, such as the
-# state of an application.
+# The maximum number of objects to visit. It is far above the number of objects in any model. A larger object graph
+# includes other objects, such as the state of an application.
 MOST_OBJECTS = 100_000
 
 Parts = Iterator[tuple[str, Any]]
@@ -56,7 +56,9 @@ def is_plain(value: Any) -> bool:
 
 
 def parts(value: Any) -> Parts:
-    """Return the parts of ``value`` with their access paths: ``.name``, ``[0]``, ``['key']``. A leaf has no parts."""
+    """Yield the access path and the value of each part of ``value``. A path is ``.name``, ``[0]`` or ``['key']``, for
+    example.
+    """
     if is_plain(value) or is_a(value, (str, bytes, int, float)):
         return
     if is_a(value, torch.Tensor):
@@ -136,7 +138,9 @@ def _tensor_parts(tensor: torch.Tensor) -> Parts:
 
 
 def is_open(value: Any) -> bool:
-    """Return whether to walk the attributes of an object whose type is not built in."""
+    """Return whether to walk an object's attributes. This is the case for user-defined types, and for a few types of
+    torch and the standard library that have state. Modules, tensors and functions are walked separately.
+    """
     kind = type(value)
     if id(kind) not in _known:  # by id, because a metaclass may raise on comparison
         if len(_known) >= MOST_KINDS:

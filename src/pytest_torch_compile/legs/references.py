@@ -1,4 +1,6 @@
-"""Reference legs for judging leaves: eager in float64, and eager with perturbed rounding."""
+"""Reference runs for judging whether a compiled result is accurate: eager in float64, and eager with perturbed
+rounding.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,10 @@ SECONDS = 20.0
 
 
 class ReferenceLeg(Leg):
-    """A leg that runs the calls in fp64, including casts and tensor factories with other float dtypes.
+    """A run of the calls in fp64. Casts and tensor factories that specify another float dtype also use fp64.
 
-    If the eager leg draws random numbers, an additional run with the original dtypes first records these random
-    numbers, which the fp64 run then replays.
+    If the eager run draws random numbers, an additional run with the original dtypes records them, and the fp64 run
+    replays them.
 
     If the random numbers cannot be replayed (for example, those for dropout inside a fused attention kernel), the
     record has an error, and the call has no reference.
@@ -57,8 +59,8 @@ class ReferenceLeg(Leg):
 
 
 class PerturbedLeg(Leg):
-    """A leg that runs the calls eagerly and perturbs the rounding in every op. The perturbations use a random stream
-    that is separate from the model's stream.
+    """An eager run of the calls that perturbs the rounding in every op. The perturbations use a random stream that is
+    separate from the model's stream.
     """
 
     def __init__(self, work: Work, seed: int, world: World | None = None) -> None:
@@ -72,14 +74,16 @@ class PerturbedLeg(Leg):
 
 @dataclass
 class PerturbedLegs:
-    """Eager legs with perturbed rounding, created on demand. ``why_not`` is the error of a leg that could not run."""
+    """Eager runs with perturbed rounding, started on demand. ``why_not`` is the error of the first run that failed, or
+    None.
+    """
 
     work: Work
     world: World | None = None
     why_not: BaseException | None = None
 
     def records(self, index: int) -> Iterator[CallRecord]:
-        """Yield the records of perturbed legs for call ``index``, skipping legs that cannot run."""
+        """Yield the record of call ``index`` from each perturbed run, skipping runs that fail."""
         started = time.process_time()
         for seed in range(1, RUNS + 1):
             leg = LazyLeg(partial(PerturbedLeg, self.work, seed, self.world))

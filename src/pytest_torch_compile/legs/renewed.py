@@ -1,4 +1,4 @@
-"""Recreate objects that can only advance, such as iterators, so that each leg starts with them at the same position."""
+"""Recreate objects that can only advance, such as iterators, so that each run starts with them at the same position."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CACHED = type(functools.lru_cache(lambda: None))
 
 
 class SharedItems:
-    """The items of a generator that was already started, recorded so that each leg receives the same items."""
+    """The items of a generator that has already started, recorded so that each run receives the same items."""
 
     def __init__(self, source: Iterator[Any]) -> None:
         self._source, self._items = source, list[Any]()
@@ -42,15 +42,15 @@ class SharedItems:
 
 
 def renewal(value: Any) -> Callable[[], Any] | None:
-    """Return a function that creates an object in the same iteration state as ``value``; None if the legs can share
-    ``value``.
+    """Return a function that creates an object in the same iteration state as ``value``, or, for an ``lru_cache``
+    function, with an empty cache. Return None if all runs can share ``value``.
     """
     if is_a(value, types.GeneratorType):
         has_started = inspect.getgeneratorstate(value) != inspect.GEN_CREATED
         return SharedItems(value).from_start if has_started else functools.partial(_made_again, value)
     if _is_iterator(value):
         return functools.partial(_copied, value)
-    if type(value) is _CACHED:  # a filled cache would prevent the next leg from running the function
+    if type(value) is _CACHED:  # a filled cache would prevent the next run from calling the function
         return functools.partial(_uncached, value)
     return None
 
@@ -99,7 +99,7 @@ def _uncached(cached: Any) -> Any:
 
 
 class Replacements:
-    """The objects that replace the caller's objects in a leg."""
+    """The objects that replace the caller's objects in one run."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, tuple[Any, Any]] = {}

@@ -1,7 +1,7 @@
 """Record the state that a run may write to, and restore it afterwards.
 
-Every leg runs on the caller's own objects. The first call of a leg starts from the recorded contents, and each later
-call continues from the leg's contents. The caller's contents are restored after each call.
+Each run of a check (leg) uses the caller's objects. The first call of a run starts from the recorded contents, and each
+later call continues from the contents that the previous call left. The caller's contents are restored after each call.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from .renewed import Replacements, renewal
 # The fraction of a device's free memory that float64 copies and a snapshot may use. If they would use more, the
 # snapshot is kept on the host.
 ROOM = 0.85
-# In training, eager's parameters and gradients stay on the device until they are compared. A snapshot larger than this
-# number of bytes is kept on the host. On an H100, keeping a 2.15 GB snapshot on the host took 7 s.
+# In training, the parameters and gradients of the eager run stay on the device until they are compared. A snapshot
+# larger than this number of bytes is kept on the host. On an H100, keeping a 2.15 GB snapshot on the host took 7 s.
 LARGE_IN_TRAINING = 2**30
 
 
 @dataclass
 class Contents:
-    """The part of a leg's state that differs from the caller's state: changed contents and replaced objects."""
+    """The part of one run's state that differs from the caller's state: changed contents and replaced objects."""
 
     held: dict[Key, Any] = field(default_factory=dict)
     replacements: Replacements = field(default_factory=Replacements)
@@ -68,7 +68,7 @@ class Snapshot:
         self.note(*roots)
 
     def note(self, *values: Any) -> None:
-        """Add everything that the values reach, and install the running leg's replacements."""
+        """Add everything that the values reach. During a run, install the run's replacements in the added objects."""
         found = list(reached(values, closed=self._reached))
         self._reached |= {id(value): value for value in found}
         new: list[Holder] = []
@@ -114,16 +114,14 @@ class Snapshot:
         return bool(self._host) and found.storage.device.type != "cpu"
 
     def new_leg(self) -> Contents:
-        """Return the initial contents of a leg: the caller's contents, with iterators and similar objects recreated for
-        the leg.
-        """
+        """Return the initial contents of a run: the caller's contents, with iterators and similar objects recreated."""
         contents = Contents()
         for value, make in self._renewals.values():
             contents.replacements.add(value, make())
         return contents
 
     def replace(self, contents: Contents) -> None:
-        """Install a leg's replacements wherever the caller's objects are referenced."""
+        """Install a run's replacements wherever the replaced objects are referenced."""
         for key, holder in self.holders.items() if contents.replacements else ():
             content = contents.held.get(key, self.initial[key])
             new = holder.replaced(content, contents.replacements)
@@ -132,8 +130,8 @@ class Snapshot:
 
     @contextmanager
     def in_force(self, contents: Contents) -> Iterator[None]:
-        """Install a leg's contents inside the ``with`` block, and restore the caller's contents afterwards;
-        ``contents`` receives the leg's changes.
+        """Install a run's contents inside the ``with`` block, and restore the caller's contents afterwards.
+        ``contents`` receives the changes made inside the block.
 
         The caller's contents are always restored, however the block ends, even if restoring them is interrupted.
         """
@@ -187,7 +185,7 @@ class Snapshot:
         self._now[holder.key] = content
 
     def _take(self, contents: Contents) -> None:
-        """Record the leg's changes."""
+        """Record in ``contents`` what the calls changed."""
         with torch.inference_mode(False), torch.no_grad():
             for key, holder in list(self.holders.items()):
                 known = self._now.get(key, self.initial[key])
@@ -201,10 +199,10 @@ class Snapshot:
                     contents.held[key] = known
 
     def as_left(self, tensor: torch.Tensor, contents: Contents, *, copy: bool) -> torch.Tensor:
-        """Return a tensor in its state at the end of a leg. The result remains valid after the caller's contents are
+        """Return a tensor in its state at the end of a call. The result remains valid after the caller's contents are
         restored.
 
-        Returns the tensor itself if the leg did not change it. If ``copy`` is set, memory that the leg allocated is
+        Returns the tensor itself if the run did not change it. If ``copy`` is set, memory that the run allocated is
         copied as well, because a later call may write to this memory.
         """
         key = "tensor", id(tensor)

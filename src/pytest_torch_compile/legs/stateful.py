@@ -53,14 +53,14 @@ class Stateful:
 
 
 def comparable(state: Any) -> Any:
-    """Return a state in a form that can be compared between two legs: arrays are unchanged, and everything else is
-    converted to basic Python values.
+    """Return a state in a form that can be compared between two runs. Tensors and NumPy arrays are unchanged, and
+    everything else is converted to basic Python values.
     """
     return state if type(state) is torch.Tensor or type(state).__module__ == "numpy" else _as_bytes(state)
 
 
 def _as_bytes(state: Any) -> Any:
-    """Convert a state to a comparable form, because ``==`` on NumPy arrays does not return a bool."""
+    """Convert the NumPy arrays in a state to bytes, because ``==`` on NumPy arrays does not return a bool."""
     if isinstance(state, Mapping):
         return {name: _as_bytes(value) for name, value in state.items()}
     if isinstance(state, (list, tuple)):
@@ -131,8 +131,8 @@ def stateful(value: Any) -> Stateful | None:
 
 
 def cannot_be_restored(value: Any) -> bool:
-    """Return whether an object has state that a leg cannot restore. Results that depend on this state may differ
-    between legs.
+    """Return whether an object has state that a run cannot restore. Results that depend on this state may differ
+    between runs.
     """
     if type(value) is _LOCK:
         return bool(value.locked())

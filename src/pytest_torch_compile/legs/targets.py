@@ -23,7 +23,7 @@ DynamicDims = Mapping[str | int, Any]
 
 @dataclass(frozen=True)
 class Factory:
-    """A function that creates a new target for each run of a check. Returned by ``factory(...)``."""
+    """A function that creates a separate target for each run of a check. Returned by ``factory(...)``."""
 
     make: Callable[[], Any]
 
@@ -33,10 +33,9 @@ class Factory:
 
 
 def factory(make: Callable[[], Any]) -> Factory:
-    """Make a check create a new target with ``make`` for each run (eager, compiled and others), with the check's seed:
-    ``check_compile(factory(make_model), x)``.
+    """Make each run of a check create a new target, with the check's seed: ``check_compile(factory(make_model), x)``.
 
-    Use this function for a target whose state cannot be restored, such as a target that holds a network connection or
+    Use this function for a target whose state cannot be restored, such as a target that uses a network connection or
     writes to a file.
 
     Raises:
@@ -48,8 +47,8 @@ def factory(make: Callable[[], Any]) -> Factory:
 
 
 def modules_of(target: Any) -> dict[str, torch.nn.Module]:
-    """Return the modules whose state belongs to a target: the target itself, the owner of a bound method, or the
-    modules over which a function closes.
+    """Return the modules whose state belongs to a target, by name: the target itself, the owner of a bound method, or
+    the modules in a function's closed-over variables, a partial's arguments or an object's attributes.
     """
     if is_a(target, torch.nn.Module):
         return {"": target}
@@ -93,9 +92,10 @@ def argument_label(names: Sequence[str], position: int) -> str:
 def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) -> None:
     """Mark dimensions of a call's tensors as dynamic.
 
-    The keys are argument names or positions. A value is a dimension, a tuple of dimensions, or a dict of dimensions
-    with ranges of sizes. With ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}``, dimension 0 of ``x``, dimensions 0 and 2
-    of the second argument, and dimension 1 of ``mask`` are dynamic, and the last has sizes from 2 to 512, inclusive.
+    The keys of ``dynamic_dims`` are argument names or positions. A value is a dimension, a tuple of dimensions, or a
+    dict that maps dimensions to ranges of sizes. With ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}``, dimension 0 of
+    ``x``, dimensions 0 and 2 of the second argument, and dimension 1 of ``mask`` are dynamic. Dimension 1 of ``mask``
+    has sizes from 2 to 512, inclusive.
 
     A string instead of a range, as in ``{"x": {0: "batch"}, "y": {0: "batch"}}``, marks the dimensions as unbacked. All
     dimensions with the same string have the same size.

@@ -18,8 +18,8 @@ Part = Literal["forward", "backward pass", "optimizer step"]
 class CallRecord:
     """The record of one call in one run, eager or compiled.
 
-    ``number`` counts the calls from 1. ``part`` is the last part of the call that started; if the call raised ``error``,
-    this part raised it. ``exceptions`` contains the classes of the exceptions that the call is expected to raise.
+    ``number`` counts the calls from 1. ``part`` is the last part of the call that started, which raised ``error`` if the
+    call failed. ``exceptions`` contains the classes of the exceptions that the call is expected to raise.
 
     ``output`` and ``arguments`` are flattened structures or the values themselves. ``arguments`` contains ``(args,
     kwargs)`` after the call, and ``pristine`` contains ``(args, kwargs)`` before the call, so that in-place changes by

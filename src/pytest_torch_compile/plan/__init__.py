@@ -1,1 +1,1 @@
-"""Plans: the code that Inductor generates for a GPU, determined on a machine without a GPU."""
+"""Plan the code that Inductor generates for a GPU, on a machine without this GPU."""

@@ -76,8 +76,8 @@ def check_plan(
         values: If True, also run the planned code on the CPU, and compare its results with eager results, as
             ``check_compile`` does. The model and its arguments must have values and be on the CPU, and they should be
             small.
-        compiled: If True, also compile each kernel for the GPU, which need not be present. Compile errors, register
-            spills, and kernels that need more shared memory than the GPU has are findings.
+        compiled: If True, also compile each kernel for the GPU, which need not be present. The check reports compile
+            errors, register spills, and kernels that need more shared memory than the GPU has.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
         mode: Passed to ``torch.compile``. Choices that Inductor would make by timing are fixed, and ``Plan.fixed``
@@ -117,8 +117,8 @@ def check_plan(
 
 @dataclass(frozen=True)
 class Task:
-    """A plan to create: the payload for the planning process, the limits that the plan must meet, and the judge of
-    values, if any.
+    """A plan to create: the payload for the planning process, the limits that the plan must meet, and, with
+    ``values=True``, the judge that compares the computed values.
     """
 
     plan: Plan
@@ -162,8 +162,8 @@ def prepared(
 
 
 def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
-    """Run tasks, which are all for the same GPU, in a fresh process. The process's value is a list with one ``Planned``
-    per task.
+    """Run tasks for the same GPU in a fresh process. The ``value`` of the result is a list with one ``Planned`` per
+    task.
     """
     with TemporaryFolder("torch-compile-plan-") as cache:
         environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
@@ -175,8 +175,8 @@ def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
 
 
 def concluded(task: Task, answer: Planned | Ended) -> Plan:
-    """Complete the task's plan, including its findings. ``answer`` is the planning process's answer. If there is none,
-    it describes how the process ended.
+    """Complete the task's plan, including its findings. ``answer`` is the result of the planning process. If the
+    process returned no result, ``answer`` describes how the process ended.
     """
     plan = task.plan
     if isinstance(answer, Planned):

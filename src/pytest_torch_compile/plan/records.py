@@ -34,9 +34,7 @@ class PlannedKernel:
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """One call to a library function, such as ``extern_kernels.mm``. On the GPU, one call may launch several
-    kernels.
-    """
+    """One call to a library function, such as ``extern_kernels.mm``. A call may launch several kernels on the GPU."""
 
     name: str
     computes: tuple[str, ...]

@@ -47,7 +47,7 @@ _READS_A_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException",
 class Work:
     """The options for running the calls. If ``compiled`` is true, the generated kernels are also compiled for the GPU.
 
-    ``change`` is used only by the plugin's own tests: given a kernel's name and source, it returns the source to use
+    ``change`` is used only by the plugin's tests. It receives a kernel's name and source, and returns the source to use
     instead.
     """
 
@@ -60,7 +60,7 @@ class Work:
 
 @dataclass
 class Planned:
-    """The planning process's answer for one target."""
+    """The result of the planning process for one target."""
 
     seen: Observation = field(default_factory=Observation)
     rows: list[CallReport] = field(default_factory=list)
@@ -75,8 +75,8 @@ class Planned:
 
 
 def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]:
-    """Plan packed targets for one GPU, one after another. Each payload comes with a flag that is true if the target's
-    planned code also computes values.
+    """Plan packed targets for one GPU, one after another. Each payload is paired with a flag, which is true if the
+    planned code must also compute values.
 
     Afterwards, this process cannot be used for anything else.
     """
@@ -239,8 +239,8 @@ def _run(
 
 
 def _findings(error: Exception, number: int) -> list[Finding]:
-    """Return the findings for an exception. Its cause is that the host needs a value from the GPU, that the compiler
-    failed, or that the code under test raised it.
+    """Return the findings for an exception. The exception means that the host needs a value from the GPU, or that the
+    compiler failed, or that the code under test raised it.
     """
     name, place = type(error).__name__, error_location(error) or raised_by(error).location
     if name in _READS_A_VALUE:

@@ -45,7 +45,9 @@ class Values:
 
 
 class Recorder:
-    """A recorder for one leg's calls. It reads the values that were computed for the leg's fake tensors."""
+    """A recorder for the calls of one run, either in eager or in planned code. It reads the values that were computed
+    for the fake tensors of the run.
+    """
 
     def __init__(self, mode: ValuedMode, target: Any) -> None:
         self.records: list[CallRecord] = []
@@ -91,11 +93,11 @@ class Recorder:
         record.rng = {"cpu": torch.get_rng_state()}
 
     def cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
-        """Return the gradients with which backward starts in call ``index``. They are the same in eager and in planned
+        """Return the gradients from which backward starts in call ``index``. They are the same in eager and in planned
         code.
         """
         made = [torch.empty_like(tensor) for tensor in outputs]
-        if not all(valued(tensor) for tensor in outputs):  # already recorded as not known
+        if not all(valued(tensor) for tensor in outputs):  # ``_value`` reports these outputs
             return made
         with outside():
             drawn = cotangents([value_of(tensor).detach() for tensor in outputs], SEED + index)
@@ -115,7 +117,7 @@ class Recorder:
 
     def _value(self, tensor: torch.Tensor) -> torch.Tensor:
         if not valued(tensor):
-            self._mode.unknown.append("the values of a result are not known")
+            self._mode.unknown.append("the values of a result tensor are unknown")
             return torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
         value = value_of(tensor).detach()
         return value.requires_grad_(tensor.requires_grad) if value.is_floating_point() else value
@@ -165,8 +167,8 @@ def require_small_and_real(target: Any, calls: Sequence[Call]) -> None:
 
 @dataclass
 class Judge:
-    """A judge that compares the records of the calls. Reference legs run the caller's target, but only if a comparison
-    needs them.
+    """A judge that compares the records of the calls. If a comparison needs a reference, such as eager in float64, the
+    caller's target runs on the CPU.
     """
 
     target: Any
@@ -193,7 +195,7 @@ class Judge:
 
 
 class _References:
-    """The reference legs, which run on the CPU if a comparison needs them."""
+    """The reference runs, such as eager in float64. They run on the CPU, and only if a comparison needs them."""
 
     def __init__(self, judge: Judge, values: Values, box: Any) -> None:
         calls = [call if judge.train else call.under(torch.no_grad) for call in judge.calls]
@@ -224,15 +226,15 @@ class _References:
         return self._perturbed_legs.records(index)
 
     def not_judged(self) -> Iterable[str]:
-        """Return a line for each kind of reference leg that failed."""
+        """Return a line for each kind of reference run that failed."""
         return not_judged_by(self._reference.why_not, self._perturbed_legs.why_not)
 
     def _ran(self) -> legs.Leg:
-        """Run all calls in the eager leg, unless they have already run, and return the leg.
+        """Run all calls in eager in this process, unless they have already run, and return the run.
 
         Raises:
-            CompileUsageError: If the leg and the eager run in the planning process draw different random numbers, so
-                that the leg cannot be a reference.
+            CompileUsageError: If this run and the eager run in the planning process draw different random numbers, so
+                that this run cannot be a reference.
         """
         if self._eager is None:
             leg = legs.Leg(self._work, holds_records=True)

@@ -41,8 +41,8 @@ def require_known(same: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class RankSeen:
-    """The observations of a rank's checks. ``stopped`` is true if the rank's most recent call failed or was
-    terminated.
+    """The observations of a rank's checks, keyed by check. ``stopped`` is true if the rank's most recent call failed or
+    was terminated.
     """
 
     checks: Mapping[str, CheckSeen]
@@ -73,8 +73,8 @@ def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Fi
 
 
 def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
-    """Return a finding if the ``returned`` ranks ran a check together with the ``running`` ranks, which were still
-    waiting, in this check or after it, when they were terminated.
+    """Return a finding if the ``returned`` ranks finished early: they ran a check together with the ``running`` ranks,
+    but the ``running`` ranks did not return and were terminated.
     """
     checks = ranks[returned[0]].checks if returned else ()
     shared = [check for check in checks if any(check in ranks[rank].checks for rank in running)]

@@ -76,7 +76,7 @@ class RankEnd:
 
     @property
     def how_it_died(self) -> str:
-        """A description of how the rank died; empty if it did not die."""
+        """A description of how the rank died or why it does not answer; empty for any other end."""
         code = self.exit_code
         if code is None:
             return self.lost
@@ -120,7 +120,7 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
 
 
 def _died(ends: Sequence[RankEnd], others: Iterable[Outcome]) -> list[Finding]:
-    """Return a finding for each way in which ranks died. Its evidence is the failures of the other ranks."""
+    """Return a finding for each way in which ranks died. The failures of the other ranks are listed as evidence."""
     after = [f"then {headline(finding)}" for outcome in others for finding in merged([outcome])[:1]]
     findings = []
     for how in dict.fromkeys(end.how_it_died for end in ends if end.how_it_died):

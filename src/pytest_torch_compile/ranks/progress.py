@@ -155,8 +155,8 @@ class Recorder:
 
 
 def checks_in(path: Path) -> dict[str, CheckSeen]:
-    """Read the written observations. The key of a check is its name followed by its number among the checks with this
-    name.
+    """Read the observations that a rank wrote to a file, by check. The key of a check is its name followed by its
+    number among the checks with this name.
     """
     checks: dict[int, CheckSeen] = {}
     with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError), path.open("rb") as file:

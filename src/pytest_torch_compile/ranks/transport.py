@@ -33,7 +33,8 @@ def pack(
     call = (function, args, kwargs)
     try:
         try:
-            # Pickle by name if possible, because dynamo imports the module of the code that it compiles.
+            # Pickle functions and classes by name if possible, because dynamo imports the module of the code that it
+            # compiles.
             buffer = io.BytesIO()
             _Pickler(buffer, reduce).dump(call)
             return buffer.getvalue()
@@ -82,8 +83,8 @@ class _Pickler(pickle.Pickler):
 
 
 def _reduced_inference_tensor(thing: Any) -> Any:
-    """Reduce an inference tensor so that it stays one. pickle would turn it into a normal tensor, for which dynamo
-    creates different guards.
+    """Reduce an inference tensor so that unpickling restores an inference tensor. By default, unpickling creates a
+    normal tensor, for which dynamo creates different guards.
     """
     import torch
 
