@@ -37,10 +37,10 @@ PROFILED_SECONDS = 0.01
 
 @dataclass
 class WarmLeg:
-    """One leg after its warm-up.
+    """One version of the target, eager or compiled, after its warm-up.
 
-    ``run`` performs one call, and ``calls`` is the number of calls in a timed block. ``cold_start`` is the time in
-    seconds by which the warm-up calls took longer than warm calls. ``memory`` is the peak memory in bytes.
+    ``run`` performs one call, and ``calls`` is the number of calls in a timed block. ``cold_start`` is the number of
+    seconds that the warm-up calls took in addition to the time of warm calls. ``memory`` is the peak memory in bytes.
     """
 
     run: timing.Run
@@ -119,7 +119,7 @@ class Bench:
         calls = {name: leg.calls for name, leg in self.legs.items()}
         if self._cuda:
             # A synchronized call takes longer than a call in a block of calls, and other processes may have used the
-            # device during the warm-up, so the sizes of the blocks are computed again.
+            # device during the warm-up, so compute the number of calls per block again.
             blocks = {name: self.timer.block(run, calls[name])[0] for name, run in runs.items()}
             calls = {name: timing.calls_per_block(seconds) for name, seconds in blocks.items()}
         device: dict[str, list[float]] = {}

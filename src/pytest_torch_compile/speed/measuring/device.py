@@ -86,7 +86,7 @@ class DeviceBusy(RuntimeError):
 def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None) -> Iterator[None]:
     """Reserve the device for one speed test inside the ``with`` block, so that no other process measures on it.
 
-    A child that confirms a verdict for this process inherits the lock through an environment variable.
+    A child process that measures for this process inherits the lock through an environment variable.
 
     Raises:
         DeviceBusy: If another process holds the lock for ``wait`` seconds, or another user owns the lock file.
