@@ -15,9 +15,7 @@ _COLUMNS = ("graphs", "ops", "breaks", "recompiles", "seconds", "speedup")
 
 @dataclass(frozen=True)
 class Change:
-    """One difference between the reports, in one test. ``worse`` is true if a gate should fail because of this
-    difference.
-    """
+    """One difference between two reports, in one test. ``worse`` is true if the difference is a regression."""
 
     test: str
     what: str

@@ -32,7 +32,7 @@ def failure_text(report: CompileReport) -> str:
         settings = [f"  {deviation}" for deviation in report.deviations]
         blocks.append("\n".join(["Settings that differ from torch's defaults:", *settings]))
     blocks += [f"Not observable: {what}" for what in report.observation.not_observable]
-    blocks += [f"Remark: {remark}" for remark in report.remarks]
+    blocks += [f"Note: {remark}" for remark in report.remarks]
     if report.rerun and report.findings:
         blocks.append(f"Run again: {report.rerun}")
     return terminal_block("\n\n".join(blocks))

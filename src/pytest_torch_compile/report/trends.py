@@ -8,7 +8,7 @@ from typing import Any
 
 from . import document
 
-MOST_TESTS = 30  # tests with plots at the top of the page
+MOST_TESTS = 30  # the maximum number of tests whose plots are at the top of the page
 _OF_TEST = ("breaks", "recompiles", "compile_seconds", "speedup")
 _FAILED = ("failed", "error")
 

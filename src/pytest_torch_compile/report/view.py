@@ -1,4 +1,4 @@
-"""Create text that several output formats share: verdicts, the severity of findings, formatted figures."""
+"""Compute what several output formats show: verdicts, findings in order of severity, and formatted figures."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Found:
 
 
 def rank(kind: str) -> int:
-    """Return the severity rank of a finding kind; 0 is the most severe."""
+    """Return the severity of a kind of finding; 0 is the most severe."""
     return next((severity for severity, kinds in enumerate(SEVERITIES) if kind in kinds), len(SEVERITIES))
 
 
