@@ -26,8 +26,8 @@ _TUNES = re.compile(r"benchmark_all_configs|coordinate_descent_tuning|combo_sequ
 
 
 class LateCompilations(TraceListener):
-    """A context manager that records compilations in ``seen``; it must be entered inside the ``with`` block of an
-    observer. ``call`` is the number of the current call.
+    """A context manager that records compilations in ``seen``. It must be entered inside the ``with`` block of a
+    ``TraceObserver``. ``call`` is the number of the current call.
     """
 
     def __init__(self, call: int = 0, seen: list[LateCompilation] | None = None) -> None:
