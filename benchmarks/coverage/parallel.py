@@ -2,8 +2,8 @@
 Accelerate's regional compilation.
 
 ``python -m benchmarks.coverage.parallel OUT [--tiny]`` writes ``OUT/parallel.json``. All cases compile at the same
-time, each in its own processes. Then they run alternately on the GPUs, one at a time, for the requested number of
-rounds. ``--tiny`` does the same with tiny models on a CPU.
+time, in separate processes. Then they run alternately on the GPUs, one at a time, for the requested number of rounds.
+``--tiny`` does the same with tiny models on a CPU.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def failure_text(report: CompileReport) -> str:
     """Return the findings with limits, evidence and likely fixes, followed by the diagnosis, the calls, and the command
     that runs the test again.
 
-    For a check that passed, return the verdict and a summary of the observations.
+    For a check that passed, return one line with the outcome, and a summary of the observations.
     """
     blocks = [_head(report), *(finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
     if report.diagnosis:

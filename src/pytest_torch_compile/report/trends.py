@@ -49,7 +49,7 @@ def by_test(
     history: Sequence[Mapping[str, Any]],
     names: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
-    """Return the tests whose results can be plotted over time, worst first, and each test's plots.
+    """Return the tests that have at least two results, each with its plots, worst first.
 
     ``more`` is the number of omitted tests.
     """
@@ -66,7 +66,9 @@ def by_test(
 
 
 def _weight(points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    """Return the sort key: changed verdicts first, then failures, changed counts, changed speed, counts."""
+    """Return the sort key for ``by_test``: tests that both passed and failed come first. Then, the number of failures,
+    the changes in counts, the change in speed and the counts decide.
+    """
     first, last = points[0], points[-1]
     changed = sum(abs(last[name] - first[name]) for name in ("breaks", "recompiles"))
     known = [point["speedup"] for point in points if point["speedup"]]

@@ -122,8 +122,8 @@ def _as_they_end(running: set[Future[SpeedSample]], folder: Path) -> Generator[S
 
 
 def cold_and_warm_start(child: Child) -> tuple[float, float]:
-    """Return the compiled leg's cold start and warm start in seconds. Both are measured in fresh processes: the first
-    process starts with an empty compile cache, and the second process uses the cache that the first one filled.
+    """Return the cold start and the warm start of compiled code in seconds. Both are measured in fresh processes: the
+    first process starts with an empty compile cache, and the second process uses the cache that the first one filled.
 
     Raises:
         NoFigures: If a process returned no measurements.

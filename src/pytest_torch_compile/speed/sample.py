@@ -85,11 +85,10 @@ class SpeedSample:
 
     ``wall`` is the time per call, ``host`` the time until the call is enqueued, ``device`` the sum of the kernel
     durations, and ``memory`` the peak in bytes. ``kernels``, ``python_calls`` (both per call) and ``cold_start`` (in
-    seconds) are pairs of an eager and a compiled value. ``exact`` contains the compiled leg's counts, and
-    ``breaks`` the compiled leg's graph breaks and their locations. ``start`` contains the compiled leg's cold start and
-    warm start in seconds, each measured in a fresh process. The compile cache is empty for the cold start, and filled
-    for the warm start. ``code`` identifies the compiled code. ``problems`` lists the reasons why the times must not be
-    gated.
+    seconds) are pairs of an eager and a compiled value. ``exact`` contains the counts for compiled code, and ``breaks``
+    the graph breaks and their locations. ``start`` contains the cold start and the warm start of compiled code in
+    seconds, each measured in a fresh process. The compile cache is empty for the cold start, and filled for the warm
+    start. ``code`` identifies the compiled code. ``problems`` lists the reasons why the times must not be gated.
     """
 
     wall: Paired

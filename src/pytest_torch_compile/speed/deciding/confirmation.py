@@ -13,8 +13,8 @@ from .exact import AllowMore, Difference
 from .stored_runs import StoredTest
 from .times import Verdict
 
-# A function that performs and measures at most the given number of additional compilations, and yields the samples as
-# they become available.
+# A function that compiles and measures again, at most as often as its argument says, and yields each sample as soon as
+# it is available.
 Another = Callable[[int], Generator[SpeedSample, None, None]]
 
 

@@ -69,8 +69,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on one test, with the change in each measured time. ``undecided`` is true if another compilation
-    would help to decide.
+    """The result for the times of one test, with the change in each measured time. ``undecided`` is true if another
+    compilation would help to decide.
     """
 
     outcome: Outcome
@@ -84,8 +84,8 @@ class Verdict:
 
 
 def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
-    """Return the verdict on one test. ``tests`` is the number of speed tests in the suite. ``new`` contains the first
-    run, followed by the additional runs.
+    """Compare the times of one test with its stored runs. ``tests`` is the number of speed tests in the suite. ``new``
+    contains the first run, followed by the additional runs.
     """
     if not stored:
         return Verdict("no-baseline", reason="the baseline for this environment has no runs of this test")
@@ -110,7 +110,7 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
 
 
 def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
-    """Return the verdict on one test that was compiled from scratch on two revisions, alternately. Unlike ``judge``,
+    """Compare the times of one test that was compiled from scratch on two revisions, alternately. Unlike ``judge``,
     this function does not exclude the first run.
     """
     metrics = _measured([*base, *here])

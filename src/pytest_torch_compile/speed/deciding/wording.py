@@ -85,7 +85,7 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
 
 
 def summary(decision: Decision) -> str:
-    """Return the changes, or else the reason for the verdict, short enough for a table."""
+    """Return the changes or, if nothing changed, the reason for the outcome, short enough for a table."""
     outcome = decision.times.outcome
     words = [str(difference) for difference in decision.differences]
     words += [f"{difference} in one compilation only" for difference in decision.varying]

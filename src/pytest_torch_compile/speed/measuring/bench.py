@@ -50,13 +50,13 @@ class WarmLeg:
 
 
 class Bench:
-    """The eager leg and the compiled leg of ``target(*args, **kwargs)``, both warmed up.
+    """An eager and a compiled version of ``target(*args, **kwargs)``, called legs, both warmed up.
 
     Each leg has a separate copy of the target and the inputs. ``train=True`` adds the backward pass from every
     floating-point output. If ``train`` is a callable, it is the loss function. ``optimizer`` is a function that creates
     an optimizer from the parameters; if it is set, a whole training step is measured. ``compile`` is any
-    ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here. For the
-    compiled leg, ``dynamic_dims`` are marked as dynamic, as in ``check_compile``.
+    ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here. Before
+    compilation, ``dynamic_dims`` are marked as dynamic, as in ``check_compile``.
 
     Raises:
         CompileUsageError: If the target cannot be copied, the backend or mode is unknown, or ``compile`` is combined
@@ -105,7 +105,7 @@ class Bench:
         self._before = self._state()
         self._loaded = code.loaded()
         with calm():
-            with not_captured():  # so that code that compiles during the eager leg is not slowed down by the trace
+            with not_captured():  # so that the trace does not slow down a target that calls torch.compile itself
                 eager = self._warm(partial(build, None))
             with TraceObserver() as observer:
                 compiled = self._warm(partial(build, compiling))
@@ -114,7 +114,9 @@ class Bench:
 
     @calm()
     def measure(self, *, seconds: float = SECONDS, precision: float = PRECISION, raw: bool = False) -> SpeedSample:
-        """Measure both legs in interleaved rounds. The arguments are those of ``measure_compile``."""
+        """Measure the eager and the compiled version in interleaved rounds. The arguments are those of
+        ``measure_compile``.
+        """
         runs = {name: leg.run for name, leg in self.legs.items()}
         calls = {name: leg.calls for name, leg in self.legs.items()}
         if self._cuda:
@@ -207,7 +209,7 @@ def measure_compile(
 
 
 def _exact(seen: Observation, session: kernels.Profiled | None, memory: int | None, python_calls: int | None) -> Exact:
-    """Return the counts of the compiled leg; counts that this torch version does not provide are None, not zero."""
+    """Return the counts for compiled code; counts that this torch version does not provide are None, not zero."""
     guards = [graph.guards for graph in seen.graphs]
     exact = Exact(memory=memory, python_calls=python_calls)
     if session is not None:
