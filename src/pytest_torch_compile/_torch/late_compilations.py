@@ -54,7 +54,7 @@ class LateCompilations(TraceListener):
         identity = compile_id(metadata)
         if stack := (metadata.get("dynamo_start") or {}).get("stack"):
             place = defined_at(stack[-1])
-            # Code compiled through one of torch's own functions has no useful line for the user.
+            # Code that is compiled through a function of torch has no line that is useful to the user.
             location = None if place.function == TARGET_FRAME else place
             self._note("compiled", place.function, location, identity)
         elif "bwd_compilation_metrics" in metadata:

@@ -47,7 +47,7 @@ def can_swap_data(tensor: torch.Tensor | None, other: torch.Tensor) -> bool:
 
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is a wrapper: it has no memory of its own, and its attributes contain other tensors."""
+    """Return whether a tensor is a wrapper: it has no storage, and its attributes contain other tensors."""
     if type(tensor) in (torch.Tensor, torch.nn.Parameter) or is_lazy(tensor):
         return False
     if is_traceable_wrapper_subclass(tensor):

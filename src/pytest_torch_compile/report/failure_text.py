@@ -118,7 +118,7 @@ def headline(finding: Finding | Mapping[str, Any]) -> str:
     """Return the one-line message of a finding: ``ranks 0, 1: call 2: output differs from eager: error 0.1, limit 0``.
 
     A finding from a stored report is a mapping; in reports from older versions, its message already contains the calls
-    and figures.
+    and the measured values.
     """
     data = finding.to_dict() if isinstance(finding, Finding) else finding
     owners = [numbered(noun, data[noun + "s"]) for noun in ("rank", "call") if data.get(noun + "s")]

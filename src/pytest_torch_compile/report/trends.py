@@ -84,7 +84,7 @@ def _weight(points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
 def _points(
     test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Return the history points that contain this test, each with the test's figures."""
+    """Return the history points that contain this test, each with the test's values."""
     key = document.key_of(test)
     return [(at, at["tests"][key]) for at in history if key in at["tests"]]
 

@@ -91,7 +91,7 @@ def sentence(made: Mapping[str, Any]) -> str:
 
 
 def row(test: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a test's figures for a table; a missing figure is None."""
+    """Return a test's values for a table; a missing value is None."""
     checks: Sequence[Mapping[str, Any]] = test["checks"]
     ratios = [c["numerics"]["worst_ratio"] for c in checks if c["numerics"]["leaves"]]
     known = [ratio for ratio in ratios if ratio is not None]

@@ -200,8 +200,8 @@ def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequ
 
 
 def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> str:
-    """Return the name of the eager time by which a time is divided, so that the speed of the machine cancels out;
-    return an empty string if the time is not divided.
+    """Return the name of the eager time by which to divide ``metric``, so that the speed of the machine cancels out.
+    Return an empty string if ``metric`` is not divided.
 
     If the kernels limit the compiled wall time, a slower host slows down compiled code less than eager, so compiled
     wall time is compared with eager's device time.
