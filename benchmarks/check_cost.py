@@ -1,9 +1,8 @@
 """Measure the cost of `check_compile` relative to a handwritten compilation, eager call and comparison.
 
-Each measurement is a fresh process with empty compile caches. The two variants alternate, and the ratio of a round is
-the time of the check divided by the time of the handwritten test. Exits with 1 if the median ratio of the wall times
-exceeds the limit. The processor time of the process and its children is also shown, for machines that are busy with
-other work.
+Each measurement is a fresh process with empty compile caches. The two variants alternate. A round's ratio is the time
+of the check divided by the time of the handwritten test. Exits with 1 if the median ratio of the wall times exceeds the
+limit. The processor time of the process and its children is also shown, for machines that are busy with other work.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def cpu_seconds() -> float:
 def measure_in_fresh_process(variant: str, case: str) -> Seconds:
     with tempfile.TemporaryDirectory() as caches:
         env = os.environ | {"TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor", "TRITON_CACHE_DIR": f"{caches}/triton"}
-        # Compile in one process, because the time of a pool's workers would not count for either variant.
+        # Compile in one process, because the CPU time of a pool's workers would not be measured.
         env["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
         command = [sys.executable, __file__, "--measure", variant, case]
         done = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)
@@ -122,7 +121,7 @@ def median_ratio(case: str, rounds: list[dict[str, Seconds]]) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="fresh processes of each variant (default 5)")
+    parser.add_argument("--rounds", type=int, default=5, help="number of fresh processes for each variant (default 5)")
     parser.add_argument("--case", choices=list(CASES), action="append", help="default: all")
     parser.add_argument("--measure", nargs=2, metavar=("VARIANT", "CASE"), help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,9 +1,9 @@
 """Measure the memory that a check needs in addition to its target's weights: `python benchmarks/check_memory.py
 --device cuda`.
 
-Each row runs in a fresh process. "beyond" is the difference between the peak of the check and the peak of the same work
-by hand, in multiples of the weights. The compiled leg runs with backend aot_eager, which does not generate code. The
-rows for a Llama with random weights require transformers and a GPU with 80 GB.
+Each row runs in a fresh process. "beyond W" is the check's peak memory minus the peak of the same work without the
+check, in multiples of the weights. The compiled run uses backend aot_eager, which does not generate code. The rows for
+a Llama with random weights require transformers and a GPU with 80 GB.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ import torch
 
 @dataclass(frozen=True)
 class Row:
-    """A target and the way it is checked. ``layers`` is the number of layers of a Llama; 0 checks linear layers."""
+    """A target and the way it is checked. ``layers`` is the number of layers of a Llama; if it is 0, linear layers are
+    checked.
+    """
 
     name: str
     train: bool = False
@@ -64,7 +66,7 @@ def main() -> None:
 
 
 def measured(row: Row, device: str, layers: int) -> dict[str, float]:
-    """The peaks, in multiples of the weights, and the duration of the check in seconds."""
+    """Measure one row. Return the peaks in multiples of the weights, and the duration of the check in seconds."""
     from pytest_torch_compile import CompileCheckFailed, check_compile
 
     model, arguments = llama(row.layers, device) if row.layers else linear(layers, device)
@@ -106,7 +108,9 @@ def linear(layers: int, device: str) -> tuple[torch.nn.Module, tuple[torch.Tenso
 
 
 def llama(layers: int, device: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    """A model with the dimensions of Llama 2 7B, but fewer layers, and logits as its only output."""
+    """Return a model with the dimensions of Llama 2 7B, ``layers`` layers and logits as its only output, with its
+    inputs.
+    """
     from transformers import LlamaConfig, LlamaForCausalLM
 
     with torch.device(device):

@@ -1,5 +1,5 @@
-"""Measure the share of the comparison and the fp64 leg in the time of a cold check, on models of the suites with
-Inductor.
+"""Measure what share of a cold check's time is spent on the comparison and the float64 run, for models of the suites
+compiled with Inductor.
 
 Each check runs in a fresh process with empty compile caches. Times are the processor times of the process and its
 children (including the C++ compiler), so other work on the machine does not change the shares. Exits with 1 if the
@@ -38,13 +38,13 @@ CASES = (
 
 
 def processor_time() -> float:
-    """The processor time of this process and its children, in seconds."""
+    """Return the processor time of this process and its children, in seconds."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def measured(name: str) -> dict[str, Any]:
-    """One cold check in this process."""
+    """Run one cold check in this process, and return its times."""
     import torch
 
     import pytest_torch_compile.check.check_compile as check
@@ -75,7 +75,7 @@ def measured(name: str) -> dict[str, Any]:
 
 
 def in_a_fresh_process(name: str) -> dict[str, Any]:
-    """One cold check in a fresh process with separate caches."""
+    """Run one cold check in a fresh process with empty caches, and return its times."""
     with tempfile.TemporaryDirectory() as folder:
         caches = {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor", "TRITON_CACHE_DIR": f"{folder}/triton"}
         environment = {**os.environ, **caches, "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"}

@@ -1,8 +1,8 @@
-"""Measure the CPU time of a newcomer's first check, relative to a handwritten `fullgraph` test with `assert_close`.
+"""Measure the CPU time of a user's first check, and compare it with a handwritten `fullgraph` test with `assert_close`.
 
 Each measurement is a fresh pytest process with empty compile caches and a model of ten lines; the variants alternate.
-The CPU time includes all processes that the process started, such as compile workers. `--parts` shows where the time of
-the check is spent: the CPU time of the process alone, where each part excludes the parts inside it.
+The CPU time includes all processes that the process started, such as compile workers. `--parts` shows where the check
+spends its time. It counts the CPU time of the process alone, and each part excludes the parts inside it.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def test_encoder():
     torch.testing.assert_close(compiled(x), model(x))
 """
 CHECK = "def test_encoder(compile_check):\n    compile_check(Encoder(), torch.randn(2, 16))\n"
-# The pairs to compare, with the test and the options of each.
+# Maps each variant to its test and its pytest options. Each `check` variant is compared with a `hand` variant.
 VARIANTS = {
     "hand": (HAND.format(backend="inductor"), ["-p", "no:torch_compile"]),
     "check": (CHECK, []),
     "hand, aot_eager": (HAND.format(backend="aot_eager"), ["-p", "no:torch_compile"]),
     "check, --compile-fast": (CHECK, ["--compile-fast"]),
 }
-# The parts of a check that belong to the plugin, by function. Names that no longer exist are skipped.
+# Maps the parts of a check to the plugin's functions that are timed. Functions that no longer exist are skipped.
 PARTS = {
     "canary": ["_torch.canary:observer"],
     "sandbox": ["check.check_compile:sandbox", "_torch.sandbox:Sandbox.watching", "_torch.sandbox:Sandbox.forget"],
@@ -69,7 +69,7 @@ PARTS = {
 
 
 def measured(variant: str, parts: bool = False) -> tuple[float, dict[str, float]]:
-    """The CPU seconds of one cold run and of its parts."""
+    """Return the CPU seconds of one cold run and of its parts."""
     test, options = VARIANTS[variant]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -96,7 +96,7 @@ def measured(variant: str, parts: bool = False) -> tuple[float, dict[str, float]
 
 
 def _wait_for_orphans() -> None:
-    """Adopt compile workers, which end after their parent."""
+    """Wait for compile workers, which end after their parent and are adopted by this process."""
     with suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)
@@ -146,7 +146,7 @@ CLOCK = Clock()
 
 
 def pytest_collection_finish() -> None:
-    """In the measured process, act as a plugin: import and wrap the timed functions."""
+    """In the measured process, where this module is a pytest plugin, import and wrap the timed functions."""
     import torch._dynamo
     import torch._inductor.compile_fx  # noqa: F401
 

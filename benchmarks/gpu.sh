@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# All suites on the GPUs of a machine that has torch, transformers and pytest, and where nothing is installed:
+# Run all suites on the GPUs of a machine that has torch, transformers and pytest, without installing anything:
 #   benchmarks/gpu.sh [FOLDER for the log] [pytest arguments]
-# It ends in one line, the count of the results, and fails where a test does. Each worker needs a core and 1 GB of a GPU.
-# WORKERS sets their number; LIMIT (seconds) stops a run that takes too long and lists the tests that were not finished.
+# The final line of the output counts the results. The exit status is pytest's. Each worker needs a CPU core and 1 GB of
+# GPU memory. WORKERS sets the number of workers. LIMIT sets the time limit in seconds; a run that exceeds it is stopped.
 set -u
 cd "$(dirname "$0")/.." || exit
 folder=${1:-.}
@@ -16,7 +16,7 @@ timeout "${LIMIT:-590}" python3 -m pytest -p pytest_torch_compile.plugin -o addo
     "${@:-suites}" >"$log" 2>&1
 status=$?
 grep -E "^(FAILED|ERROR) " "$log" | cut -c1-300
-[ $status -eq 124 ] && echo "stopped after ${LIMIT:-590} s; failed until then:" && grep -oE "(FAILED|ERROR) suites[^ ]*" "$log"
+[ $status -eq 124 ] && echo "stopped after ${LIMIT:-590} s; tests that failed before that:" && grep -oE "(FAILED|ERROR) suites[^ ]*" "$log"
 versions=$(python3 -c "import torch, transformers; print(f'torch {torch.__version__}, transformers {transformers.__version__}')")
 cards=$(python3 -c "import torch; n = torch.cuda.device_count(); print(n, torch.cuda.get_device_name() if n else 'GPUs')")
 echo "$(tail -1 "$log" | tr -d '=' | sed 's/^ *//; s/ *$//') | $cards, $cores cores | $versions"

@@ -1,11 +1,12 @@
-"""Measure the time for judging one large output, in multiples of `torch.testing.assert_close`, and the additional
-memory.
+"""Measure the time and the additional memory that a check needs to compare one large output. The time is also shown as
+a multiple of the time of `torch.testing.assert_close`.
 
 Each measurement is a fresh process. The outputs are float32 (or bfloat16) and differ only by rounding:
 
 - `near`: by at most 2 eps, which does not require a reference;
-- `fp64`: by more than that, so they are judged against a float64 reference, and pass;
-- `wrong`: one element is also wrong, so a second eager run and a run with perturbed rounding are judged as well.
+- `fp64`: by more, so they are compared with a float64 reference, and pass;
+- `bf16`: like `fp64`, in bfloat16;
+- `wrong`: one element is also wrong, so a second eager run and a run with perturbed rounding are compared as well.
 
 Exits with 1 if a median ratio exceeds the limit.
 """
@@ -31,7 +32,7 @@ JUDGES = ("assert_close", "check")
 
 
 def legs(case: str, elements: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The eager output, the compiled output and the float64 reference. No temporary tensor is as large as these."""
+    """Return the eager output, the compiled output and the float64 reference. All temporary tensors are smaller."""
     dtype = torch.bfloat16 if case == "bf16" else torch.float32
     noise = {"near": 1e-7, "bf16": 2e-3}.get(case, 1e-6)
     generator = torch.Generator().manual_seed(0)
@@ -71,7 +72,7 @@ def by_check(eager: torch.Tensor, compiled: torch.Tensor, true: torch.Tensor, ca
 
 
 def resident() -> float:
-    """The largest resident memory of this process so far, in MB."""
+    """Return the largest resident memory of this process so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -110,7 +111,7 @@ def row(case: str, rounds: int, elements: int, judges: list[str]) -> dict[str, o
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="fresh processes of each judge (default 5)")
+    parser.add_argument("--rounds", type=int, default=5, help="number of fresh processes for each judge (default 5)")
     parser.add_argument("--case", choices=CASES, action="append", help="default: all")
     parser.add_argument("--judge", choices=JUDGES, action="append", help="default: both")
     parser.add_argument("--elements", type=int, default=1 << 28, help="default 2^28: 1 GB in float32")

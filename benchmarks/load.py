@@ -1,5 +1,5 @@
-"""Measure time and memory with many checks, workers, calls, ops and parameters. Each load is a fresh process with
-backend eager.
+"""Measure time and memory with many checks, workers, calls, ops and parameters. Each measurement runs in a fresh
+process with backend eager.
 
 To measure another source tree, put it first on PYTHONPATH. `--small` divides every number by twenty.
 """
@@ -31,7 +31,7 @@ Figures = dict[str, object]
 
 
 def checks(count: int) -> Figures:
-    """Run one check after the other in one process, and measure memory after the first tenth and at the end."""
+    """Run ``count`` checks in one process, and measure memory after the first tenth and at the end."""
     import torch
 
     from pytest_torch_compile import check_compile
@@ -45,7 +45,7 @@ def checks(count: int) -> Figures:
 
 
 def workers(count: int) -> Figures:
-    """Run pytest-xdist with eight workers and a report."""
+    """Run ``count`` tests on eight pytest-xdist workers, and write a report."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "test_load.py").write_text(TESTS.format(count=count), encoding="utf-8")
         (Path(folder) / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
@@ -59,7 +59,7 @@ def workers(count: int) -> Figures:
 
 
 def calls(count: int) -> Figures:
-    """One check with this number of calls."""
+    """Run one check with ``count`` calls."""
     import torch
 
     from pytest_torch_compile import call, check_compile
@@ -72,7 +72,7 @@ def calls(count: int) -> Figures:
 
 
 def ops(count: int) -> Figures:
-    """One graph with this number of ops."""
+    """Check a function whose graph has ``count`` ops."""
     import torch
 
     from pytest_torch_compile import check_compile
@@ -88,7 +88,7 @@ def ops(count: int) -> Figures:
 
 
 def parameters(count: int) -> Figures:
-    """A training check of a module with this number of parameters."""
+    """Check training of a module with ``count`` parameters."""
     import torch
 
     from pytest_torch_compile import check_compile
@@ -115,18 +115,18 @@ LOADS: dict[str, tuple[Callable[[int], Figures], int]] = {
 
 
 def memory(processes: list[int]) -> float:
-    """The memory of these processes in MB. Shared pages count for each process."""
+    """Return the memory of these processes in MB. Shared pages count for each process."""
     pages = 0
     for process in processes:
         try:
             pages += int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
     return pages * os.sysconf("SC_PAGESIZE") / 2**20
 
 
 def descendants(process: int) -> list[int]:
-    """A process and all processes that it has started."""
+    """Return the ids of a process and of all processes that it has started, directly or indirectly."""
     parents: dict[int, list[int]] = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:

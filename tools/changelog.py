@@ -1,7 +1,7 @@
 """Parse and validate CHANGELOG.md.
 
-The changelog also determines the install commands in the documentation. They use the package name once an entry has a
-date, which is set when the first release is prepared, and the repository before that. ``python -m tools.changelog
+The changelog also determines the install commands in the documentation. They use the repository until an entry has a
+date, which is set when the first release is prepared, and the package name from then on. ``python -m tools.changelog
 v0.2.0`` prints one entry.
 """
 
@@ -37,7 +37,7 @@ class Entry:
 
 
 def entries(text: str) -> list[Entry]:
-    """The entries, newest first."""
+    """Return the entries, newest first."""
     parts = re.split(r"^(?=## )", text, flags=re.M)[1:]
     found = []
     for part in parts:
@@ -48,12 +48,12 @@ def entries(text: str) -> list[Entry]:
 
 
 def is_released(text: str) -> bool:
-    """Whether any version has been released."""
+    """Return whether any version has been released."""
     return any(entry.date for entry in entries(text))
 
 
 def problems(text: str, release: str = "") -> Iterator[str]:
-    """Problems in the changelog, and in its entry for the version to release."""
+    """Yield problems in the changelog and, if ``release`` is set, in the entry for this version."""
     found = entries(text)
     for entry in found:
         yield from _problems_of(entry)
@@ -85,7 +85,7 @@ def _problems_of_release(found: list[Entry], release: str) -> Iterator[str]:
 
 
 def with_release(text: str, release: str, date: str) -> str:
-    """The changelog with the unreleased items moved to this release."""
+    """Return the changelog with the unreleased items moved to this release."""
     title = f"## [{UNRELEASED}]"
     if text.count(f"\n{title}\n") != 1:
         raise ValueError(f"CHANGELOG.md must have exactly one title '{title}'")
@@ -93,10 +93,10 @@ def with_release(text: str, release: str, date: str) -> str:
 
 
 def notes(text: str, release: str) -> str:
-    """The release notes: the entry, with each item on one line.
+    """Return the release notes: the entry, with each item on one line.
 
     Raises:
-        ValueError: If there is no such entry.
+        ValueError: If the changelog has no entry for ``release``.
     """
     found = [entry.text for entry in entries(text) if entry.version == release]
     if not found:

@@ -27,7 +27,7 @@ class ReleaseError(RuntimeError):
 
 
 def built(folder: Path) -> tuple[Path, Path]:
-    """The sdist and the wheel in a folder."""
+    """Return the sdist and the wheel in a folder."""
     found = [sorted(folder.glob(pattern)) for pattern in ("*.tar.gz", "*.whl")]
     if [len(files) for files in found] != [1, 1]:
         raise ReleaseError(f"{folder} must contain one sdist and one wheel")
@@ -35,7 +35,7 @@ def built(folder: Path) -> tuple[Path, Path]:
 
 
 def problems(folder: Path, version: str) -> Iterator[str]:
-    """Problems with the contents of the distributions."""
+    """Yield problems with the contents of the distributions."""
     sdist, wheel = built(folder)
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     yield from _problems_of_sdist(sdist, [name for name in tracked if not name.startswith(_NOT_SHIPPED)], version)
@@ -74,7 +74,7 @@ def _problems_of_metadata(text: str, version: str) -> Iterator[str]:
 
 
 def tutorial_test() -> str:
-    """The first test of the tutorial."""
+    """Return the first test of the tutorial."""
     found = _FIRST_TEST.search((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
     if found is None:
         raise ReleaseError("the tutorial has no example")
@@ -85,7 +85,7 @@ def try_out(wheel: Path, python: str, torch: Sequence[str]) -> str:
     """Install the wheel into an empty environment and run the first test of the tutorial there; returns the output.
 
     Raises:
-        ReleaseError: If a step failed. The message is its output.
+        ReleaseError: If a step failed. The message contains the step's output.
     """
     with tempfile.TemporaryDirectory() as place:
         environment, project = Path(place, "environment"), Path(place, "project")
@@ -115,7 +115,7 @@ def _run(command: Sequence[str], folder: Path) -> str:
 
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:
-    """Environment variables that do not refer to this checkout or another environment."""
+    """Return the environment variables without those that refer to this checkout or another environment."""
     return {n: v for n, v in environment.items() if not n.startswith(("PYTEST_", "PYTHONPATH", "VIRTUAL_ENV"))}
 
 

@@ -1,4 +1,6 @@
-"""The install commands in the documentation; see ``tools/changelog.py``."""
+"""Create the install commands in the documentation. ``tools/changelog.py`` determines whether they use the package
+name.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ REPOSITORY = f"https://github.com/{NAME}/{NAME}"
 
 
 def command(extras: str = "", others: str = "", *, released: bool | None = None) -> str:
-    """One console block: the plugin with some extras, and other packages."""
+    """Return a console block that installs the plugin with these extras, and other packages."""
     wanted = f"{NAME}[{extras}]" if extras else NAME
     if not _released(released):
         wanted += f" @ git+{REPOSITORY}"
@@ -18,7 +20,7 @@ def command(extras: str = "", others: str = "", *, released: bool | None = None)
 
 
 def section(*, released: bool | None = None) -> str:
-    """The text of the "Install" section in the README."""
+    """Return the text of the "Install" section in the README."""
     if _released(released):
         return f'{command(released=True)}\n\nTo install extras, list them in brackets: `"{NAME}[report,speed]"`.'
     lines = [

@@ -58,7 +58,7 @@ class _Page(HTMLParser):
 
 @cache
 def _markdown(path: Path) -> tuple[list[str], set[str]]:
-    """The links of a Markdown file, and the anchors of its headings."""
+    """Return the links of a Markdown file, and the anchors of its headings."""
     links, anchors = _parsed(path.read_text(encoding="utf-8"))
     return links, anchors
 
@@ -83,13 +83,13 @@ def _parsed(text: str) -> tuple[list[str], set[str]]:
 
 
 def _unused(slug: str, used: set[str]) -> str:
-    """A heading's anchor, numbered if the page already has the same heading."""
+    """Return a heading's anchor, with a number if the page already has the same heading."""
     numbered = (f"{slug}-{number}" for number in range(1, len(used) + 1))
     return slug if slug not in used else next(one for one in numbered if one not in used)
 
 
 def in_clone(root: Path = ROOT) -> Iterator[Broken]:
-    """The broken links of the tracked Markdown files."""
+    """Yield the broken links of the tracked Markdown files."""
     listed = subprocess.run(["git", "ls-files", "*.md"], cwd=root, capture_output=True, text=True, check=True)
     for name in listed.stdout.split():
         path = root / name
@@ -107,14 +107,16 @@ def _wrong_in_clone(root: Path, page: Path, link: str) -> str:
     if not target.exists():
         return "there is no such file"
     if not target.resolve().is_relative_to(root.resolve()):
-        return "it leaves the repository"
+        return "the link leads outside the repository"
     if fragment and target.suffix == ".md" and fragment not in _markdown(target)[1]:
         return f"{target.name} has no heading #{fragment}"
     return ""
 
 
 def _local(link: str, root: Path) -> tuple[str, str] | None:
-    """The path and the fragment of a link to a file in the repository or a page of the site; None for other hosts."""
+    """Return the path and the fragment of a link to a file in the repository or a page of the site; None for other
+    hosts.
+    """
     parts = urlsplit(link)
     path = unquote(parts.path)
     if not parts.scheme and not parts.netloc:
@@ -133,16 +135,16 @@ def _local(link: str, root: Path) -> tuple[str, str] | None:
 
 
 def in_description(text: str, root: Path = ROOT) -> Iterator[Broken]:
-    """The links in a package's description that are broken or work only in the repository."""
+    """Yield the links in a package's description that are broken or work only in the repository."""
     for link in _parsed(text)[0]:
         if not urlsplit(link).scheme and not link.startswith("#"):
-            yield Broken("description", link, "it is relative, but a package index has no files next to the page")
+            yield Broken("description", link, "the link is relative, but a package index has no files next to the page")
         elif reason := _wrong_in_clone(root, root / "README.md", link):
             yield Broken("description", link, reason)
 
 
 def in_site(folder: Path) -> Iterator[Broken]:
-    """The broken links of a built site. ``folder`` is served at the address of the site."""
+    """Yield the broken links of a built site. ``folder`` is served at the address of the site."""
     pages = {path: _Page(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.html"))}
     for path, page in pages.items():
         for link in dict.fromkeys(page.links):
@@ -157,7 +159,7 @@ def _wrong_in_site(folder: Path, page: Path, link: str, pages: dict[Path, _Page]
     if parts.netloc == base.netloc or (not parts.scheme and not parts.netloc):
         if path.startswith("/") or parts.netloc:
             if not path.startswith(base.path):
-                return "it leaves the site"
+                return "the link leads outside the site"
             target = folder / path.removeprefix(base.path)
         else:
             target = (page.parent / path).resolve() if path else page
@@ -175,7 +177,7 @@ def _wrong_in_site(folder: Path, page: Path, link: str, pages: dict[Path, _Page]
 
 
 def main(arguments: list[str]) -> int:
-    """Print broken links."""
+    """Print the broken links. Returns 1 if there are any."""
     broken = list(in_site(Path(arguments[0]).resolve()) if arguments else in_clone())
     print(*broken, sep="\n", end="\n" if broken else "")
     return int(bool(broken))

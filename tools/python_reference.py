@@ -15,13 +15,15 @@ SOURCE = Path(__file__).parents[1] / "src"
 def _package() -> Any:
     import griffe
 
-    # griffe warns about parameters that share a line of a docstring, but this is allowed here.
+    # griffe warns about parameters that share a line of a docstring, which this project allows.
     logging.getLogger("griffe").setLevel(logging.ERROR)
     return griffe.load("pytest_torch_compile", search_paths=[SOURCE])
 
 
 def described(path: str, members: tuple[str, ...] = ()) -> str:
-    """The object at a dotted path: description, table of arguments, return value, exceptions, members."""
+    """Return Markdown for the object at a dotted path: its description, arguments, return value, exceptions and
+    members.
+    """
     found = _package()[path.removeprefix("pytest_torch_compile.")]
     found = found.final_target if found.is_alias else found
     if found.is_module:
@@ -58,13 +60,13 @@ def _parameters(part: Any, found: Any) -> str:
 
 
 def _defaults(found: Any) -> dict[str, str]:
-    """The defaults of a function, or of the constructor of a class."""
+    """Return the default values of a function's arguments, or of a class's constructor arguments."""
     signature = found.parameters
     return {one.name: _short(one.default) for one in signature if one.default is not None and one.name != "self"}
 
 
 def _short(default: Any) -> str:
-    """The default as written in the source, without empty collections."""
+    """Return the default as written in the source, or an empty string for an empty collection or a lambda."""
     text = str(default)
     return "" if text in ("()", "{}", "[]", "dict()", "list()", "frozenset()") or "lambda" in text else text
 
@@ -82,7 +84,7 @@ def _other(part: Any, _: Any) -> str:
 
 
 def _attributes(found: Any) -> list[str]:
-    """Fields with a description."""
+    """Return a table of a class's attributes that have a description, or an empty list."""
     fields = [one for name, one in found.members.items() if one.is_attribute and not name.startswith("_")]
     rows = [(one.name, _cell(one.docstring.value)) for one in fields if one.docstring and not one.is_alias]
     if not rows:

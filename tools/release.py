@@ -1,7 +1,7 @@
-"""The steps of a release. ``nox -s release`` rehearses them, and the release workflow runs the same steps.
+"""Run the steps of a release. ``nox -s release`` rehearses them, and the release workflow runs the same steps.
 
-``python -m tools.release prepare 0.2.0`` creates the commit to tag, with the version, the date in the changelog, and
-the install lines.
+``python -m tools.release prepare 0.2.0`` prepares the commit to tag: it sets the version, the date in the changelog,
+and the install commands.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BRANCH = "gh-pages"
 
 
 def version(text: str | None = None) -> str:
-    """The version of the package."""
+    """Return the version of the package."""
     found = _LINE.findall(VERSION.read_text(encoding="utf-8") if text is None else text)
     if len(found) != 1:
         raise distribution.ReleaseError(f"{VERSION.name} must set __version__ once")
@@ -38,7 +38,9 @@ def version(text: str | None = None) -> str:
 
 
 def check(tag: str) -> list[str]:
-    """Problems that prevent a release of this checkout under a tag; without a tag, problems independent of the tag."""
+    """Return the problems that prevent a release of this checkout under ``tag``. If ``tag`` is empty, return only the
+    problems that do not depend on it.
+    """
     current = version()
     released = tag.removeprefix("v")
     found = list(changelog.problems(changelog.FILE.read_text(encoding="utf-8"), released))
@@ -56,7 +58,7 @@ def prepare(released: str) -> None:
     if str(Version(released)) != released or Version(released).is_devrelease:
         raise distribution.ReleaseError(f"{released} is not a release version such as 0.2.0")
     if not any(entry.items for entry in changelog.entries(text) if entry.version == changelog.UNRELEASED):
-        raise distribution.ReleaseError("the changelog has nothing unreleased")
+        raise distribution.ReleaseError("the changelog has no unreleased items")
     changelog.FILE.write_text(
         changelog.with_release(text, released, datetime.date.today().isoformat()), encoding="utf-8"
     )
@@ -84,12 +86,12 @@ def try_out(folder: Path) -> None:
 
 
 def supported_pythons() -> list[str]:
-    """The supported Python versions, oldest first, from the classifiers."""
+    """Return the supported Python versions from the package's classifiers, oldest first."""
     return re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text("utf-8"))
 
 
 def supported_torches() -> list[list[str]]:
-    """The requirements of each torch release, oldest first, from the table in noxfile.py."""
+    """Return the requirements of each torch release from the table in noxfile.py, oldest first."""
     tree = ast.parse((ROOT / "noxfile.py").read_text(encoding="utf-8"))
     assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
     (table,) = [node.value for node in assigned if ast.unparse(node.targets[0]) == "RELEASES"]
@@ -120,7 +122,9 @@ def rehearse_docs() -> list[str]:
 
 
 def _problems_of_site(site: Path) -> Iterator[str]:
-    """Check the version switch: the list of versions, the newest as latest, and pages that read the list."""
+    """Yield problems with the version switch: the list of versions, the alias ``latest`` of the newest version, and
+    pages that do not read the list.
+    """
     listed = json.loads((site / "versions.json").read_text(encoding="utf-8"))
     found = {entry["version"]: entry["aliases"] for entry in listed}
     if found != {minor_of(version()): ["latest"], "0.0": []}:
@@ -133,7 +137,7 @@ def _problems_of_site(site: Path) -> Iterator[str]:
 
 
 def copy_of_checkout(target: Path) -> None:
-    """A repository with one commit that contains the current tracked files, including changes."""
+    """Create a repository in ``target`` with one commit: the tracked files, including uncommitted changes."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).is_file():
@@ -147,13 +151,14 @@ def copy_of_checkout(target: Path) -> None:
 
 
 def minor_of(released: str) -> str:
-    """The minor version, such as ``0.2`` for ``0.2.1``. A patch release replaces the documentation of its minor
-    version."""
+    """Return the minor version, such as ``0.2`` for ``0.2.1``. A patch release replaces the documentation of its minor
+    version.
+    """
     return ".".join(map(str, Version(released).release[:2]))
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one step, and print problems."""
+    """Run one step, and print the problems found. Returns 1 if there are any."""
     options = _parser().parse_args(arguments)
     try:
         found = _step(options)
@@ -182,10 +187,13 @@ def _step(options: argparse.Namespace) -> list[str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools.release", description=__doc__)
     steps = parser.add_subparsers(dest="step", required=True)
-    steps.add_parser("prepare", help="make the commit to tag").add_argument("version")
+    steps.add_parser("prepare", help="set the version and the date of the changelog entry").add_argument("version")
     checked = steps.add_parser("check", help="compare version, tag and changelog")
     checked.add_argument("--tag", default="", help="the tag, such as v0.2.0 (default: a rehearsal)")
-    for name, text in (("build", "build sdist and wheel and check them"), ("try", "install the wheel and use it")):
+    for name, text in (
+        ("build", "build the sdist and the wheel, and check them"),
+        ("try", "install and use the wheel"),
+    ):
         steps.add_parser(name, help=text).add_argument("--out", type=Path, default=ROOT / "dist")
     made = steps.add_parser("docs", help="add this version to the branch of the documentation")
     made.add_argument("--out", type=Path, default=ROOT / "site")

@@ -1,5 +1,5 @@
-"""Measure cold start, steps per second and peak memory of the complete published captioner, with one practice in a
-fresh process.
+"""Measure the cold start, steps per second and peak memory of the published captioning model, trained with one
+compilation practice in a fresh process.
 
 PYTHONPATH=src:. python3 benchmarks/coverage/captioner.py full --cache empty-folder --save artifacts.bin --out full.json
 """
@@ -20,7 +20,7 @@ WARM_STEPS, STEPS = 3, 20
 
 
 def main() -> None:
-    """Measure one practice and write its figures."""
+    """Measure one practice, and write the measurements to a file."""
     options = _parser().parse_args()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(options.cache)
     import torch
@@ -37,7 +37,9 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """The figures for one practice. The cold start is the time of the first step minus the time of a steady step."""
+    """Return the measurements of one practice. The cold start is the time of the first step minus the time of a steady
+    step.
+    """
     import torch
 
     step, batch = _tiny() if options.tiny else _published(options.layers)
@@ -58,7 +60,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def compiled(step: Any, practice: str, options: dict[str, Any]) -> Any:
-    """The training step with a practice applied."""
+    """Return the training step, compiled as the practice requires."""
     import torch
 
     from suites.captioning.apart import compile_parts

@@ -1,9 +1,9 @@
-"""Measure the coverage rows that run on several GPUs: captioning under DDP, float8 training, and Accelerate's regional
-compilation.
+"""Measure the practices of the coverage page that run on several GPUs: captioning under DDP, float8 training, and
+Accelerate's regional compilation.
 
 ``python -m benchmarks.coverage.parallel OUT [--tiny]`` writes ``OUT/parallel.json``. All cases compile at the same
-time, each in its own processes. Then they run alternately on the GPUs, one at a time, for the requested number of
-rounds. ``--tiny`` does the same with tiny models on a CPU.
+time, in separate processes. Then they run alternately on the GPUs, one at a time, for the requested number of rounds.
+``--tiny`` does the same with tiny models on a CPU.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ CAPTIONING = {
     "compile(DDP), no_optimization": ("compile(DDP)", "no_optimization"),
     "compile(DDP), python_reducer": ("compile(DDP)", "python_reducer"),
 }
-LAYERS = 2  # of the published 12 layers in the encoder and in the decoder, because five cases compile at the same time
+LAYERS = 2  # instead of 12 in the encoder and in the decoder, because five cases compile at the same time
 PLENTY = 1000
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The sizes, the durations, and the folder through which the cases are synchronised."""
+    """The sizes, the durations, and the folder through which the cases synchronize."""
 
     tiny: bool
     meeting: str
@@ -53,7 +53,9 @@ class Plan:
 
 
 def captioning(plan: Plan, name: str) -> dict[str, Any]:
-    """One leg of captioning: the observed compilations, the cold start in seconds, and the seconds of each turn."""
+    """Measure one captioning case. Return the observed compilations, the cold start in seconds, and the seconds of each
+    turn.
+    """
     from suites.captioning.models import captions, published, published_captions, tiny
 
     order, mode = CAPTIONING[name]
@@ -97,7 +99,7 @@ def _compiled_autograd(backend: str) -> Any:
 
 
 def float8(plan: Plan, name: str) -> dict[str, Any]:
-    """Measure ``compile(fully_shard(m))`` with products in float8 or in bf16."""
+    """Measure training of a compiled and sharded model with matrix products in float8 or in bf16."""
     from suites._ranks import Net, mesh_of_all, shard
     from suites.float8.on_ranks import float8 as quantized
 
@@ -151,7 +153,7 @@ def regions(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def _measured(plan: Plan, name: str, step: Callable[[], torch.Tensor], compiled: bool) -> dict[str, Any]:
-    """Compile with three steps, and then wait for each turn of this case."""
+    """Compile by running three steps, and then measure each turn of this case."""
     start = time.perf_counter()
     losses = []
     with compile_guard(max_graph_breaks=PLENTY, max_recompiles=PLENTY) if compiled else nullcontext() as seen:
@@ -195,7 +197,7 @@ def _wait_for(path: Path) -> None:
 
 
 class Case:
-    """One case with its own ranks and thread; ``names`` are the legs that run alternately in it."""
+    """One case with separate ranks and a thread. ``names`` lists the measurements that the case makes."""
 
     def __init__(self, plan: Plan, kind: str, name: str, work: Callable[..., Any], ranks: int, limit: float) -> None:
         self.kind, self.name, self.ranks = kind, name, ranks
@@ -256,7 +258,7 @@ def measured(plan: Plan, limit: float, ready: Path | None, kinds: list[str]) -> 
 
 
 def summary(result: Any) -> Any:
-    """The figures of the first rank, including the steps per second of the median turn."""
+    """Return the measurements of the first rank, including the steps per second of the median turn."""
     if not isinstance(result, list):
         return result
     first = result[0]

@@ -1,8 +1,8 @@
-"""Create the report shown in the pictures of the documentation.
+"""Create the report that the pictures in the documentation show.
 
-The checks come from the reports passed as arguments, which are runs of the examples. The speed tests and the history
-come from processes that were measured on one H200: the last process of each case is judged against the others, and one
-case was slowed down on purpose.
+The checks come from the reports passed as arguments, which are reports on the examples. The speed tests and the history
+come from measurements on one H200: the last process of each case is compared with the other processes. One case is
+slowed down on purpose.
 
     PYTHONPATH=src python -m benchmarks.pictures.make FOLDER REPORT...
 """
@@ -48,7 +48,7 @@ def main(folder: Path, reports: Sequence[Path]) -> None:
 
 
 def point(process: dict[str, Any], key: str) -> dict[str, Any]:
-    """The measurements of one process, as an earlier result."""
+    """Return the measurements of one process as a history point."""
     created = datetime.datetime.fromtimestamp(process["when"], datetime.timezone.utc).isoformat(timespec="seconds")
     walls = {case: measured(found).run.wall for case, found in process["cases"].items()}
     known = {"outcome": "passed", "breaks": 0, "recompiles": 0, "compile_seconds": 0.0}
@@ -68,7 +68,7 @@ def read(name: str) -> list[dict[str, Any]]:
 
 
 def speed_test(case: str, key: str) -> dict[str, Any]:
-    """The entry of one case. The case ``SLOWED`` uses the processes that were slowed down."""
+    """Return the report's entry for one case. For the case in ``SLOWED``, use the processes that were slowed down."""
     processes = [run["cases"][case] for run in read("aa-1") if case in run["cases"]]
     stored, new = [measured(process).run for process in processes[:-1]], [measured(processes[-1]).run]
     if case == SLOWED[0]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-# name, width, height, colour scheme, pixels per point, search text, scroll position
+# name, width, height, color scheme, device pixels per CSS pixel, search text, scroll position
 SHOTS = [
     ("report-desktop", 1280, 1320, "light", 1, "", 0),
     ("report-speed", 1280, 1130, "light", 1, "captioner-forward", 0),

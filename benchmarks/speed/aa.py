@@ -1,4 +1,4 @@
-"""A/A runs: measure the same unchanged suite in many fresh processes.
+"""Measure the same unchanged suite in many fresh processes (A/A runs).
 
 PYTHONPATH=src python3 benchmarks/speed/aa.py --out aa.json --processes 20
 """
@@ -12,7 +12,7 @@ import runs
 
 
 def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
-    """One case, measured once, with every round."""
+    """Measure one case once, and return the times of every round."""
     import torch
 
     from pytest_torch_compile.speed.measuring.bench import measure_compile

@@ -1,11 +1,11 @@
-"""Measure whether blocks with an untimed beginning vary less between processes, with a small GPT-2 on a CPU, in eager
-and compiled code alternately.
+"""Measure whether times vary less between processes if each timed block starts with untimed calls. Uses a small GPT-2
+on a CPU, eager and compiled alternately.
 
     PYTHONPATH=src python3 benchmarks/speed/blocks.py --out blocks.json --processes 12
 
-Records the log ratio of compiled to eager time with blocks timed as in the gate and with half a block of untimed calls
-before each block, and the time of each of the first calls of a block. ``--fixed`` fixes the hash seed and the addresses
-(``setarch -R``). Without ``--processes``, it prints the contents of a file.
+Records the log ratio of compiled to eager time twice: with blocks timed as in the gate, and with half a block of
+untimed calls before each block. Also records the time of each of the first calls in a block. ``--fixed`` fixes the hash
+seed and the addresses (``setarch -R``). Without ``--processes``, prints the contents of a file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CALLS = 12
 
 
 def measure(seconds: float) -> dict[str, Any]:
-    """Measure in one process: both ratios, and the microseconds of the first calls of each leg."""
+    """Measure in one process. Return both ratios, and the microseconds of the first calls, eager and compiled."""
     import copy
     from statistics import median
     from time import perf_counter
@@ -73,7 +73,7 @@ def drive(options: argparse.Namespace) -> None:
 
 
 def show(path: Path) -> None:
-    """The standard deviation of each ratio over the processes, and the first calls of one process."""
+    """Print the standard deviation of each ratio over the processes, and the first calls of one process."""
     from statistics import stdev
 
     runs = json.loads(path.read_text())["runs"]

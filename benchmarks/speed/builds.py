@@ -1,10 +1,11 @@
-"""Determine the source of variation in a ratio: the time of measurement, the build of the legs, or the process.
+"""Determine why ratios of compiled to eager time vary: between repeated measurements, between builds in one process, or
+between processes.
 
     PYTHONPATH=src python3 benchmarks/speed/builds.py --out builds.json --processes 7
     PYTHONPATH=src python3 benchmarks/speed/builds.py --show board-0.json board-1.json
 
-In every process, the legs of a case are built several times. Older builds are kept, so that new builds are placed
-elsewhere in memory, and every build is measured twice.
+Every process builds the eager and compiled code of a case several times. Older builds are kept, so that new builds are
+placed elsewhere in memory. Every build is measured twice.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FORWARD = "bert-forward-default,llama-forward-default,gpt2-forward-default,mobil
 
 
 def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
-    """Measure one case: the log ratio of wall times for every build and repeat."""
+    """Measure one case, and return the log ratio of wall times for every build and repeat."""
     import torch
 
     from pytest_torch_compile.speed.deciding.statistics import log_ratios, trimmed_mean
@@ -55,8 +56,9 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
 
 
 def show(paths: Iterable[Path]) -> None:
-    """The three standard deviations of each case, in percent, and the standard deviation that would remain with four
-    builds per process."""
+    """Print the three standard deviations of each case in percent, and the standard deviations with one build and with
+    four builds per process.
+    """
     processes = [run for path in paths for run in json.loads(path.read_text())["runs"]]
     if len(processes) < 2:
         raise SystemExit("at least two processes are needed")

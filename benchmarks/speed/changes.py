@@ -1,8 +1,8 @@
-"""Measure changes of the compiled leg in real models, of the kinds that a pull request or a new torch version causes.
+"""Measure how changes that a pull request or a new torch version may cause affect the speed of real compiled models.
 
 Each process measures one case without changes and with each change that applies to it, always compiled from an empty
-cache. So the size of a change is known from the same process, independently of the gate. The gate then judges the runs
-of each process like the runs of a session (`decide.py`).
+cache. So the effect of a change is known from a single process, independently of the gate. `decide.py` then applies the
+gate to the runs.
 
     PYTHONPATH=src python3 benchmarks/speed/changes.py --out changes.json --seconds 1.5 --budget-seconds 500
 """
@@ -39,14 +39,14 @@ CASES = (
     "captioner-forward-default",
     "captioner-step-default",
 )
-# Measuring every change for every case would take too long, so each case has the change at its index and every second
-# change after that.
+# Measuring every change for every case would take too long, so each case has this many changes: the change at the
+# case's index, and every second change after that.
 CHANGES_OF_A_CASE = 7
 Compile = Callable[[Any], Any]
 
 
 def middle(target: Any) -> Any:
-    """A layer in the middle of the model."""
+    """Return a layer in the middle of the model."""
     layers = [
         m for m in target.modules() if isinstance(m, (torch.nn.Linear, torch.nn.Conv2d)) or "Conv1D" in str(type(m))
     ]
@@ -103,7 +103,7 @@ def keeps(module: Any, args: Any, output: Any) -> Any:
 
 
 def reads_much(module: Any, args: Any, output: Any) -> Any:
-    """Add three hundred Python numbers, each with a guard."""
+    """Read three hundred Python numbers, each of which adds a guard."""
     total = 0
     for number in SETTINGS.values():
         total += number
@@ -174,7 +174,7 @@ CHANGES: dict[str, Callable[..., Compile]] = {
 
 
 def changes_of(case: str) -> list[str]:
-    """The changes that apply to a case."""
+    """Return the names of the changes that are measured for a case."""
     names = [name for name in CHANGES if name != "no CUDA graphs"]
     first = CASES.index(case)
     chosen = [names[(first + 2 * step + step // 7) % len(names)] for step in range(CHANGES_OF_A_CASE)]
@@ -182,7 +182,7 @@ def changes_of(case: str) -> list[str]:
 
 
 def define_opaque() -> None:
-    """The custom op, with its gradient."""
+    """Define the custom op and its gradient."""
 
     @torch.library.custom_op("changes::opaque", mutates_args=())
     def run(x: torch.Tensor) -> torch.Tensor:
@@ -239,7 +239,7 @@ def measure(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def drive(options: argparse.Namespace) -> None:
-    """Run a process for each case, repeatedly until the time is up, on all GPUs at the same time."""
+    """Run one process after another for each case until the time is up, on all GPUs at the same time."""
     import threading
 
     start, lock = time.monotonic(), threading.Lock()

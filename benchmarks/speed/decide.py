@@ -1,13 +1,13 @@
-"""Apply the gate to recorded runs: compute every table of the study, and the value of each part of the rule.
+"""Apply the gate to recorded runs, and compute the tables of the study. ``--ablate`` shows the effect of each part of
+the gate's rule.
 
     PYTHONPATH=src python3 benchmarks/speed/decide.py            # writes data/rates.json and prints the tables
     PYTHONPATH=src python3 benchmarks/speed/decide.py --ablate   # the same with one part of the rule changed at a time
 
-The recordings are processes that measured a suite without changes and with slowdowns of known size (`aa-*.json`,
-`inject-*.json`; the processes of a file share a compile cache), fresh compilations of unchanged suites
-(`compilations-1.json` and the runs in the committed baselines), and changes of the compiled leg (`changes-*.json`).
-Sessions are sampled from them in the form in which the gate sees a session: stored runs, a first run, and as many
-additional runs as the rule requests.
+There are three kinds of recordings. `aa-*.json` and `inject-*.json` contain processes that measured a suite without
+changes and with slowdowns of known size; the processes of a file share a compile cache. The committed baselines contain
+fresh compilations of unchanged suites. `changes-*.json` contains changes of compiled code. Sessions are sampled from
+the recordings: stored runs, a first run, and as many additional runs as the rule requests.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ class Process:
 
 
 def measured(figures: Mapping[str, Any], code: str = "", kept: bool = True) -> Measured:
-    """A test in one process, computed from the rounds of both legs, or from the eager time, compiled time and log ratio
-    of each quantity."""
+    """Return the measurements of a test in one process. ``figures`` contains the eager and compiled rounds of each
+    quantity, or the eager time, the compiled time and their log ratio.
+    """
     three = {name: _times(figures[name]) for name in NAMES if name in figures}
     counts = {new: figures[old][1] for old, new in _COUNTS.items() if figures.get(old)}
     return Measured(Run(**three, code=code, kept_cache=kept), Exact(**{k: int(v) for k, v in counts.items()}))
@@ -71,7 +72,7 @@ def _times(figures: Any) -> Times:
 
 
 def processes(*names: str) -> list[Process]:
-    """The processes of recordings that were not disturbed."""
+    """Return the processes in these recordings, without cases that were disturbed."""
     found = []
     for entry in (entry for name in names for entry in _read(name)["runs"]):
         cases = {case: one for case, one in entry["cases"].items() if not (one.get("problems") or [])}
@@ -80,7 +81,7 @@ def processes(*names: str) -> list[Process]:
         for case, one in cases.items():
             for side in ("kernel", "host"):
                 for level, figures in (one.get(side, {}) if "plain" in one else {}).items():
-                    # Quantities that were not measured again are taken from the unchanged leg.
+                    # Quantities that were not measured again are taken from the unchanged case.
                     slowed[f"{side} {level}"][case] = measured({**plain[case], **figures})
         found.append(Process({case: measured(one) for case, one in plain.items() if not one.get("problems")}, slowed))
     return found
@@ -92,7 +93,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def decide(stored: Sequence[Run], runs: Iterator[Run], tests: int) -> tuple[str, int]:
-    """The gate's verdict on the times of a test, with additional runs as requested, and the number of these runs."""
+    """Return the gate's decision on the times of a test, and the number of runs that it used."""
     new = [next(runs)]
     while True:
         verdict = times.judge(stored, new, tests=tests)
@@ -103,7 +104,7 @@ def decide(stored: Sequence[Run], runs: Iterator[Run], tests: int) -> tuple[str,
 
 
 def red_suites(histories: Mapping[str, Sequence[Run]], stored: int, draws: int) -> dict[str, Any]:
-    """The number of unchanged suites that are red, and the number of additional runs that a suite requests."""
+    """Return how many unchanged suites fail, and how many additional runs a suite requests on average."""
     chance, red, further = random.Random(0), 0, 0
     for _ in range(draws):
         outcomes = []
@@ -117,8 +118,9 @@ def red_suites(histories: Mapping[str, Sequence[Run]], stored: int, draws: int) 
 
 
 def caught(unchanged: Sequence[Process], slowed: Sequence[Process], stored: int, draws: int) -> dict[str, Any]:
-    """For each slowdown, the share of slowed tests that are red because of counts or times, and because of times
-    alone."""
+    """Return, for each slowdown, the percentage of slowed tests that fail because of counts or times, the percentage
+    that fail because of times alone, and the number of tests.
+    """
     chance = random.Random(0)
     rows: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
     tests = len(unchanged[0].unchanged)
@@ -145,7 +147,7 @@ def caught(unchanged: Sequence[Process], slowed: Sequence[Process], stored: int,
 
 
 def compilations() -> dict[str, list[Run]]:
-    """The fresh compilations of each test, with one run for each compilation."""
+    """Return the fresh compilations of each test, with one run for each compilation."""
     histories = {}
     for entry in json.loads(BASELINES.read_text())["benchmarks"]:
         ours = entry["extra_info"]["torch_compile"]
@@ -157,13 +159,13 @@ def compilations() -> dict[str, list[Run]]:
 
 
 def by_case(recorded: Sequence[Process]) -> dict[str, list[Run]]:
-    """The unchanged runs of each case."""
+    """Return the unchanged runs of each case."""
     cases = sorted(set.intersection(*(set(process.unchanged) for process in recorded)))
     return {case: [process.unchanged[case].run for process in recorded] for case in cases}
 
 
 def changed_legs() -> list[dict[str, Any]]:
-    """Each change of a compiled leg, with its size within its process and its counts."""
+    """Return each recorded change of compiled code, with its effect on times, memory and counts within its process."""
     rows = [row for path in sorted(DATA.glob("changes-*.json")) for row in json.loads(path.read_text())["rows"]]
     plain = {(row["case"], row["process"]): row for row in rows if not row["change"] and "error" not in row}
     found = []
@@ -187,8 +189,9 @@ def changed_legs() -> list[dict[str, Any]]:
 
 
 def scatter(histories: Mapping[str, Sequence[Run]]) -> dict[str, dict[str, float]]:
-    """The standard deviation between compilations, in percent, of the device time and of the paired ratio of wall
-    times."""
+    """Return the standard deviation between compilations, in percent, of the device time and the wall time relative to
+    eager.
+    """
     return {
         name: {
             metric: round(100 * stdev(getattr(run, metric).log_ratio for run in runs if getattr(run, metric)), 2)
@@ -199,7 +202,7 @@ def scatter(histories: Mapping[str, Sequence[Run]]) -> dict[str, dict[str, float
 
 
 def tables(draws: int) -> dict[str, Any]:
-    """All figures of the study that this script computes."""
+    """Compute the rates at which slowed tests and unchanged suites fail."""
     quiet, quiet_slowed = processes("aa-1.json", "aa-2.json"), processes("inject-1.json")
     few, fewer, many = (processes(f"inject-{number}.json") for number in (6, 7, 8))
     fresh = compilations()
@@ -223,7 +226,7 @@ def tables(draws: int) -> dict[str, Any]:
 
 
 def as_markdown(rates: Mapping[str, Any]) -> str:
-    """The tables of the study."""
+    """Format the tables of the study as Markdown."""
     lines = ["| slowdown | " + " | ".join(rates["caught"]) + " |", "| --- " * (1 + len(rates["caught"])) + "|"]
     levels = dict.fromkeys(level for rows in rates["caught"].values() for level in rows)
     for level in levels:
@@ -243,7 +246,7 @@ def as_markdown(rates: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-# The replacement for each part of the rule, which shows the value of that part.
+# Maps a description to the constants that it changes. Each entry changes one part of the rule, to show its effect.
 ABLATIONS: dict[str, dict[str, Any]] = {
     "the rule": {},
     "three compilations are always enough": {"MIN_ORDERS": 1},
@@ -258,7 +261,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Write and print the figures."""
+    """Compute the tables, write them to a file, and print them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--ablate", action="store_true")

@@ -1,14 +1,13 @@
 """Measure real slowdowns of known size in real models, in many fresh processes.
 
-For a kernel slowdown, an elementwise kernel over a buffer runs after each call; it is sized in place to take the
-desired share of the model's device time. For a host slowdown, Python code runs before each call for the desired share
-of the time per call; this applies to forward passes that are limited by kernel launches.
+For a kernel slowdown, an elementwise kernel runs after each call. Its size is adjusted until it takes the desired share
+of the model's device time. For a host slowdown, Python code runs before each call for the desired share of the time per
+call. Host slowdowns are measured only for forward passes that are limited by kernel launches.
 
     PYTHONPATH=src python3 benchmarks/speed/inject.py --out inject.json --processes 7
 
-``--brief`` keeps only the figures that the gate reads instead of every round: the eager time, the compiled time, and
-the log of their ratio. ``--lead-in`` starts each block with untimed calls, to find out whether the gate, which does not
-do so, should.
+``--brief`` stores only what the gate reads (the eager time, the compiled time and the log of their ratio) instead of
+every round. ``--lead-in`` starts each block with untimed calls, to find out whether the gate should do so.
 """
 
 from __future__ import annotations
@@ -53,8 +52,9 @@ def measure(options: argparse.Namespace, name: str) -> dict[str, Any]:
 
 
 def is_launch_bound(sample: Any) -> bool:
-    """Whether the compiled leg nearly always waits for the host. Always true on a CPU, where the two cannot be
-    distinguished."""
+    """Return whether the device nearly always waits for the host in compiled code. Always true on a CPU, where host and
+    device times cannot be distinguished.
+    """
     if sample.host is None or sample.device is None:
         return True
     host, kernels = (leg.compiled / sample.wall.compiled for leg in (sample.host, sample.device))
@@ -62,14 +62,16 @@ def is_launch_bound(sample: Any) -> bool:
 
 
 class LeadIn:
-    """A timer whose blocks start with untimed calls, because the other leg has just used the caches."""
+    """A timer whose blocks start with untimed calls, because the other version (eager or compiled) has just used the
+    caches.
+    """
 
     def __init__(self, timer: Any) -> None:
         self._timer = timer
         self.synchronize = timer.synchronize
 
     def block(self, run: Callable[[], object], calls: int) -> tuple[float, float]:
-        """The wall and host seconds per call."""
+        """Return the wall and host seconds per call."""
         for _ in range(max(1, calls // 2)):
             run()
         return self._timer.block(run, calls)
@@ -81,10 +83,10 @@ def percents(levels: str) -> list[int]:
 
 
 def brief(found: dict[str, Any]) -> dict[str, Any]:
-    """The case with the gate's figures for every leg instead of its rounds."""
+    """Return the measurements of a case, with the values that the gate reads instead of every round."""
     plain = found["plain"]
     slowed = {
-        # Quantities that were not measured again are taken from the unchanged leg.
+        # Quantities that were not measured again are taken from the unchanged case.
         side: {level: figures({**plain, **found[side][level]}) for level in found[side]}
         for side in ("kernel", "host")
         if side in found
@@ -94,7 +96,7 @@ def brief(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def figures(case: dict[str, Any]) -> dict[str, list[float]]:
-    """The eager time, compiled time and log ratio of each quantity of a case, and its counts."""
+    """Return a case's counts, and the eager time, compiled time and log ratio of each quantity."""
     from decide import measured
 
     run = measured(case).run
@@ -106,7 +108,9 @@ def figures(case: dict[str, Any]) -> dict[str, list[float]]:
 
 
 def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
-    """The device time of eager and of each slowed leg, and the wall time of the slowed legs."""
+    """Measure the device times of eager and of each slowed version of the compiled code, and the wall times of the
+    slowed versions.
+    """
     from pytest_torch_compile.speed.measuring import bench as measure
     from pytest_torch_compile.speed.measuring import kernels, timing
     from pytest_torch_compile.speed.measuring.stack_depth import with_spare_stack
@@ -133,7 +137,7 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
 
 
 def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str, Any]:
-    """The rounds of eager and each slowed leg, one pair at a time, measured in the same way as by the gate."""
+    """Measure eager together with each slowed version of the compiled code, in rounds as the gate does."""
     from pytest_torch_compile.speed.measuring import timing
     from pytest_torch_compile.speed.measuring.python_calls import python_calls
     from pytest_torch_compile.speed.measuring.stack_depth import with_spare_stack
@@ -156,7 +160,7 @@ def host_legs(bench: Any, wall: float, options: argparse.Namespace) -> dict[str,
 
 
 def kernel_sizes(device: Any) -> list[tuple[float, int]]:
-    """The device seconds of the elementwise kernel over buffers of increasing size."""
+    """Return pairs of the elementwise kernel's device seconds and the buffer size, for increasing sizes."""
     import torch
 
     table = []
@@ -168,7 +172,7 @@ def kernel_sizes(device: Any) -> list[tuple[float, int]]:
 
 
 def with_kernel(run: Callable[[], object], seconds: float, device: Any) -> Callable[[], object]:
-    """Call ``run``, followed by a kernel that takes about ``seconds``."""
+    """Return a function that calls ``run`` and then a kernel that takes about ``seconds``."""
     import torch
 
     if not _sizes:
@@ -185,16 +189,17 @@ def with_kernel(run: Callable[[], object], seconds: float, device: Any) -> Calla
 
         return slowed
 
-    # After a model has run, the caches are cold and the kernel takes longer than alone, so its size is adjusted in
-    # place.
+    # After a model, the kernel finds cold caches and takes longer than alone, so its size is adjusted while the model
+    # runs.
     for _ in range(3):
         size = max(256, min(1 << 28, int(size * min(4.0, max(0.25, seconds / _last_kernel(slowed_by(size)))))))
     return slowed_by(size)
 
 
 def _last_kernel(run: Callable[[], object], calls: int = 7) -> float:
-    """The seconds of the last kernel of a call, measured together with the other kernels; for calls with different
-    kernels, of the last call."""
+    """Return the duration in seconds of the last kernel in a call, measured together with the other kernels. If the
+    calls do not all run the same kernels, return the duration for the final call.
+    """
     from statistics import median
 
     from pytest_torch_compile.speed.measuring import kernels
@@ -205,7 +210,7 @@ def _last_kernel(run: Callable[[], object], calls: int = 7) -> float:
 
 
 def with_host(run: Callable[[], object], seconds: float) -> Callable[[], object]:
-    """Run Python code for ``seconds``, and then call ``run``."""
+    """Return a function that runs Python code for ``seconds`` and then calls ``run``."""
 
     def slowed() -> object:
         end = perf_counter() + seconds

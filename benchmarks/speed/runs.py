@@ -1,6 +1,6 @@
-"""Run measurements in fresh processes, one after another on one device, and store their results as compact JSON.
+"""Run measurements in fresh processes, one after another on one device, and store the results as JSON.
 
-A process runs its imports while the previous process measures, and then waits for its turn before it uses the device.
+A process imports its modules while the previous process measures. It uses the device only when its turn comes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _logs: dict[int, Any] = {}
 
 
 def main(script: str, description: str, measure: Measure, tiny: str) -> None:
-    """Start the runs, or act as one of them. ``tiny`` lists the cases for testing the script."""
+    """Start the fresh processes, or act as one of them. ``tiny`` lists the cases that ``--tiny`` runs."""
     options = parser(description).parse_args()
     if options.tiny:
         options.cases, options.seconds, options.backend = tiny, 0.3, "eager"
@@ -35,18 +35,20 @@ def main(script: str, description: str, measure: Measure, tiny: str) -> None:
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """The options of all experiments."""
+    """Return a parser for the options that all experiments share."""
     options = argparse.ArgumentParser(description=description)
-    options.add_argument("--out", type=Path, help="JSON file to write; runs that it already contains count")
+    options.add_argument("--out", type=Path, help="JSON file to write; runs already in the file count as well")
     options.add_argument("--processes", type=int, default=20, help="total number of fresh processes")
     options.add_argument("--cases", default="core", help="core, all, rest, or names joined by commas")
     options.add_argument(
-        "--seconds", type=float, default=4.0, help=("maximum duration of the rounds of one leg in seconds")
+        "--seconds", type=float, default=4.0, help=("maximum duration of the rounds of one measurement in seconds")
     )
     options.add_argument("--precision", type=float, default=0.002)
     options.add_argument("--budget-seconds", type=float, default=520.0)
     options.add_argument("--device", default="cuda")
-    options.add_argument("--tiny", action="store_true", help="test the script with one small case and backend eager")
+    options.add_argument(
+        "--tiny", action="store_true", help="test the script with one or two small cases and backend eager"
+    )
     options.add_argument("--backend", default="inductor")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument(
@@ -59,14 +61,14 @@ def parser(description: str) -> argparse.ArgumentParser:
         sizes = "sizes of the slowdowns in percent, for inject.py"
         options.add_argument(f"--{side}-levels", default="1,2,3,5,10,20", help=sizes)
     options.add_argument("--lead-in", action="store_true", help="start each block with untimed calls, for inject.py")
-    options.add_argument("--brief", action="store_true", help="keep only the gate's figures instead of every round")
+    options.add_argument("--brief", action="store_true", help="store only what the gate reads, not every round")
     options.add_argument("--turn", type=int, default=-1, help=argparse.SUPPRESS)
     options.add_argument("--only-compile", action="store_true", help=argparse.SUPPRESS)
     return options
 
 
 def drive(script: str, options: argparse.Namespace, argv: list[str]) -> None:
-    """Start the fresh processes one after another until enough of them have returned results or the time is up."""
+    """Start fresh processes one after another until enough of them have returned results or the time is up."""
     start = time.monotonic()
     document = _read(options.out)
     if options.load_cache and options.load_cache.exists() and not options.cache.exists():
@@ -142,14 +144,16 @@ def serve(options: argparse.Namespace, run: Measure) -> None:
 
 
 def chosen(cases: dict[str, Any], wanted: str) -> list[str]:
-    """The names of the cases that ``--cases`` selects."""
+    """Return the names of the cases that ``--cases`` selects."""
     if wanted in ("all", "core", "rest"):
         return [n for n, case in cases.items() if wanted == "all" or case.core == (wanted == "core")]
     return wanted.split(",")
 
 
 def compact(sample: Any) -> dict[str, Any]:
-    """The data needed to recompute the results: microseconds per call for every round and profiler session."""
+    """Return the data from which the results can be recomputed, including the microseconds per call of every round and
+    profiler session.
+    """
     times = {q: {leg: micros(v) for leg, v in legs.items()} for q, legs in sample.raw.items() if legs["eager"]}
     memory = sample.memory and [round(sample.memory.eager), round(sample.memory.compiled)]
     return {
@@ -210,7 +214,7 @@ def _answer(process: subprocess.Popen[str], seconds: float) -> dict[str, Any] | 
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        print("a run did not fit into the time left", flush=True)
+        print("a run took longer than the remaining time", flush=True)
         return None
     lines = [line for line in text.splitlines() if line.startswith("answer ")]
     if not lines:
@@ -219,8 +223,9 @@ def _answer(process: subprocess.Popen[str], seconds: float) -> dict[str, Any] | 
 
 
 def _prewarm(script: str, options: argparse.Namespace, argv: list[str]) -> None:
-    """Fill the compile cache with several processes at the same time, followed by the autotuned cases, with one process
-    each."""
+    """Fill the compile cache: first with several processes at the same time, and then with one process for each
+    autotuned case.
+    """
     sys.path.insert(0, str(ROOT))
     from suites.speed.cases import CASES
 

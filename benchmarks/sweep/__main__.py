@@ -1,5 +1,6 @@
-"""The sweep runs real models on several torch versions: `run FILE` in each environment, followed by `page FILE... -o
-PAGE`."""
+"""Check real models on several torch versions (the sweep). Use `run FILE` in each environment, and then `page FILE...
+-o PAGE`.
+"""
 
 from __future__ import annotations
 

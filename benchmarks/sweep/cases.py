@@ -1,5 +1,6 @@
-"""The cases of the sweep: every model of the vision and transformers suites in fp32, and some models of each family in
-Inductor."""
+"""The cases of the sweep: every model of the vision and transformers suites in fp32, and a few models also with
+Inductor.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ FOLDERS = {"vision": VISION, "transformers": TRANSFORMERS}
 
 @dataclass(frozen=True)
 class Test:
-    """One table of the page: a test of the suites and its backend."""
+    """One table of the page: the suites' test (training or inference) and the backend."""
 
     suite: str
     backend: str
@@ -34,7 +35,9 @@ IN_INDUCTOR = {
 
 
 def cases() -> dict[str, tuple[Case, str]]:
-    """Maps names such as ``vision/resnet inference`` to each case and its backend. The cheapest cases come first."""
+    """Return each case and its backend, keyed by names such as ``vision/resnet inference``. The cheapest cases come
+    first.
+    """
     return {
         f"{folder}/{model.name} {name}": (Case(model, test.suite, "fp32"), test.backend)
         for name, test in TESTS.items()
@@ -45,7 +48,8 @@ def cases() -> dict[str, tuple[Case, str]]:
 
 
 def runs(model: Model, test: Test) -> bool:
-    """Whether the suites run this test of the model in fp32 and, for Inductor, whether the model is among those
-    selected."""
+    """Return whether the suites run this test of the model in fp32 and, for Inductor, whether ``IN_INDUCTOR`` lists the
+    model.
+    """
     held = not model.only or f"{test.suite}-fp32" in model.only
     return held and (test.backend != "inductor" or model.name in IN_INDUCTOR[test.suite])

@@ -26,10 +26,11 @@ class SweepError(RuntimeError):
 
 @dataclass
 class Drive:
-    """One sweep in one environment. Two arguments are appended to ``command``: the store and the file for events.
+    """One sweep in one environment. Two arguments are appended to ``command``: the JSON document with the results, and
+    the file for events.
 
     ``limit`` is the time limit for one case in seconds, and ``budget`` the limit for all cases. The next sweep runs the
-    remaining cases.
+    cases that are left.
     """
 
     path: Path

@@ -1,5 +1,6 @@
-"""Create the page of the sweep from plain data, as Markdown: a table of models and versions, and the changes between
-adjacent versions."""
+"""Create the compatibility page from the sweep's results: tables of models and torch versions, and the changes between
+adjacent versions.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ TESTS = {
     "inference": "Inference, up to code generation",
     "training": "Training, up to code generation",
 }
-# Times on one machine vary from run to run, so smaller differences are not reported as changes.
+# Times on one machine vary from run to run, so a change is reported only if it exceeds this factor and these seconds.
 SLOWER, AT_LEAST_SECONDS = 1.5, 5.0
 Figures = Mapping[str, Any]
 
@@ -35,7 +36,7 @@ def write(documents: Sequence[Document], path: Path) -> None:
 
 
 def render(documents: Sequence[Document]) -> str:
-    """The page as text. Versions are sorted, and models are in the order of the suites."""
+    """Return the page as Markdown, with the versions in ascending order."""
     ordered = sorted(documents, key=lambda document: number_of(version_of(document)))
     surroundings = Environment(
         loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
@@ -53,7 +54,7 @@ def render(documents: Sequence[Document]) -> str:
 
 
 def version_of(document: Document) -> str:
-    """The minor version, such as ``2.13``."""
+    """Return the minor version, such as ``2.13``."""
     return ".".join(document["environment"]["torch"].split(".")[:2])
 
 
@@ -62,19 +63,19 @@ def number_of(version: str) -> tuple[int, ...]:
 
 
 def names(documents: Sequence[Document], test: str) -> list[str]:
-    """The cases of a test over all documents, by folder and name."""
+    """Return the names of a test's cases in all documents, vision models first."""
     found = {name for document in documents for name in document["cases"] if name.endswith(f" {test}")}
     return sorted(found, key=lambda name: (not name.startswith("vision/"), name))
 
 
 def common(documents: Sequence[Document]) -> set[str]:
-    """The cases that compiled on every version, whose total times can be compared."""
+    """Return the cases that ran without an error on every version, so that their total times can be compared."""
     sets = [{name for name, found in document["cases"].items() if "error" not in found} for document in documents]
     return set.intersection(*sets) if sets else set()
 
 
 def table(documents: Sequence[Document], test: str) -> list[tuple[str, list[str]]]:
-    """A row for each case, with the model and a cell for each version."""
+    """Return a row for each case, with the model and a cell for each version."""
     return [
         (name.removesuffix(f" {test}"), [cell(document["cases"].get(name)) for document in documents])
         for name in names(documents, test)
@@ -82,7 +83,9 @@ def table(documents: Sequence[Document], test: str) -> list[tuple[str, list[str]
 
 
 def cell(figures: Figures | None) -> str:
-    """Text such as ``0 / 1 / 14`` (graph breaks, recompiles, processor seconds), preceded by any errors."""
+    """Return text such as ``0 / 1 / 14`` (graph breaks, recompiles, processor seconds), preceded by wrong results and
+    eager fallbacks. If the case failed, return only the error.
+    """
     if figures is None:
         return "not run"
     if "error" in figures:
@@ -96,7 +99,7 @@ def cell(figures: Figures | None) -> str:
 
 
 def totals(document: Document, shared: set[str]) -> dict[str, Any]:
-    """A summary of the figures of one version."""
+    """Return the overview of one version: the number of cases with each kind of problem, and the total times."""
     cases = document["cases"]
     held = [found for found in cases.values() if "error" not in found]
     inductor = [cases[name]["seconds"] for name in shared if " inductor" in name]
@@ -115,7 +118,9 @@ def totals(document: Document, shared: set[str]) -> dict[str, Any]:
 
 
 def complaints(documents: Sequence[Document]) -> list[dict[str, Any]]:
-    """The first wrong result of each kind, with the versions and all cases in which it occurs."""
+    """Return each case's first wrong result of each kind, grouped by message, with the versions and cases in which it
+    occurs.
+    """
     seen: dict[tuple[str, str, str], list[str]] = {}
     for document in documents:
         for name in [name for test in TESTS for name in names([document], test)]:
@@ -151,7 +156,7 @@ class Change:
 
 
 def differences(old: Figures, new: Figures) -> list[str]:
-    """A description of the changes for one case."""
+    """Describe the changes for one case; empty if nothing changed."""
     if "error" in old or "error" in new:
         before, after = (_escaped(found.get("error", "runs")) for found in (old, new))
         return [] if before == after else [f"{before} -> {after}"]

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_torch_compile.disk import write_atomically
 
 SCHEMA_VERSION = 1
-# The kinds of findings that have separate figures. All other kinds mean that the results or their metadata are wrong.
+# Kinds of findings that the page counts separately. The page shows all other kinds as wrong results.
 SHARED_KINDS = ("graph-break", "recompile", "eager-fallback", "cudagraph-skip")
 Document = dict[str, Any]
 
@@ -24,7 +24,7 @@ def new(environment: Mapping[str, str]) -> Document:
 
 
 def read(path: Path) -> Document:
-    """The document in a file.
+    """Return the document in a file.
 
     Raises:
         StoreError: If the file is not JSON, or has a different schema.
@@ -32,21 +32,21 @@ def read(path: Path) -> Document:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise StoreError(f"{path} is no JSON: {error}") from None
+        raise StoreError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(found, dict) or found.get("schema_version") != SCHEMA_VERSION:
-        raise StoreError(f"{path} holds no results of the sweep in schema {SCHEMA_VERSION}")
+        raise StoreError(f"{path} does not contain sweep results with schema version {SCHEMA_VERSION}")
     return found
 
 
 def resumed(path: Path, environment: Mapping[str, str]) -> Document:
-    """The document to continue with: the existing results of this environment, or an empty document."""
+    """Return the document to continue with: the existing results of this environment, or an empty document."""
     if path.exists() and (found := read(path))["environment"] == dict(environment):
         return found
     return new(environment)
 
 
 def done(path: Path, environment: Mapping[str, str]) -> set[str]:
-    """The cases that have a result in this environment."""
+    """Return the names of the cases that have a result in this environment."""
     return set(resumed(path, environment)["cases"])
 
 

@@ -43,12 +43,12 @@ def work(store: Path, events: Path, only: str = "") -> None:
 
 
 def here() -> dict[str, str]:
-    """The versions on which a result depends."""
+    """Return the library versions on which a result depends."""
     return {library: metadata.version(library).split("+")[0] for library in LIBRARIES}
 
 
 def measured(case: Case, backend: str) -> dict[str, Any]:
-    """The figures of one case, starting without compiled code and with an empty cache."""
+    """Check one case without compiled code and with an empty cache, and return what the page shows."""
     cache = CacheFolder("fresh")
     cache.enter_test()
     torch._dynamo.reset()
@@ -64,8 +64,9 @@ def measured(case: Case, backend: str) -> dict[str, Any]:
 
 
 def processor_seconds() -> float:
-    """The processor time of this process and of the compilers that it has run, which hardly depends on other work on
-    the machine."""
+    """Return the processor time of this process and of the compilers that it has run. Unlike the wall time, it hardly
+    depends on other work on the machine.
+    """
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
@@ -83,7 +84,7 @@ def report_of(case: Case, backend: str) -> CompileReport:
 
 
 def figures(report: CompileReport) -> dict[str, Any]:
-    """The parts of a report that the page shows."""
+    """Return the parts of a report that the page shows."""
     return {
         "wrong": [
             {"kind": finding.kind, "message": headline(finding)}
@@ -99,7 +100,7 @@ def figures(report: CompileReport) -> dict[str, Any]:
 
 
 def place(location: Any) -> str:
-    """The file, without folders that differ between environments, and the function."""
+    """Return a location's file, without the folders that differ between environments, and its function."""
     file = location.file.replace("\\", "/").rpartition("/site-packages/")[2]
     return f"{Path(file).name if file.startswith('/') else file} in {location.function}"
 

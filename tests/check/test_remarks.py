@@ -87,7 +87,7 @@ def test_what_was_not_reached_is_not_remarked():
 
 def test_failure_shows_its_remarks():
     with pytest.raises(
-        CompileCheckFailed, match="\n\nRemark: accepted_breaks: gb-gone matched no graph break in this check\n"
+        CompileCheckFailed, match="\n\nNote: accepted_breaks: gb-gone matched no graph break in this check\n"
     ):
         check_compile(breaking, X, backend="eager", accepted_breaks=["gb-gone"])
 

@@ -290,8 +290,8 @@ def test_more_can_be_allowed_for_a_test(
 @pytest.mark.parametrize(
     ("allowed", "message"),
     [
-        ({"kernel": 1}, "allow_more: 'kernel' is not counted: did you mean 'kernels'\\?"),
-        ({"xyz": 1}, "allow_more: 'xyz' is not counted: choose one of kernels, memory, graphs, "),
+        ({"kernel": 1}, "allow_more: 'kernel' is not a counted quantity: did you mean 'kernels'\\?"),
+        ({"xyz": 1}, "allow_more: 'xyz' is not a counted quantity: choose one of kernels, memory, graphs, "),
         ({"kernels": -1}, "allow_more: kernels is -1; it must be a count such as 10, a fraction such as 0.05, or None"),
         ({"kernels": "5%"}, "allow_more: kernels is '5%'; it must be a count"),
         ({"kernels": float("nan")}, "allow_more: kernels is nan; it must be a count"),

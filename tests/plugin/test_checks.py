@@ -292,7 +292,7 @@ def test_a(compile_check, n):
 """
     )
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["Remark in 2 checks: accepted_breaks: gb-gone matched no graph break in this check"])
+    result.stdout.fnmatch_lines(["Note in 2 checks: accepted_breaks: gb-gone matched no graph break in this check"])
 
 
 def test_setting_that_an_earlier_test_left_is_named_with_that_test(project):

@@ -24,8 +24,8 @@ def test_summary_says_what_failed_where_and_how_to_fix_it():
 def test_remarks_come_last():
     found = documents.made(documents.case("tests/test_a.py::test_a", "passed", documents.check(breaks=1)))
     remark = "- `tests/test_a.py::test_a`: `accepted_breaks: gb-gone matched no graph break in this check`\n"
-    assert markdown.summary(found).endswith(f"\n### Remarks\n\n{remark}")
-    assert "Remarks" not in markdown.summary(documents.made(documents.case()))
+    assert markdown.summary(found).endswith(f"\n### Notes\n\n{remark}")
+    assert "Notes" not in markdown.summary(documents.made(documents.case()))
 
 
 def test_cause_and_the_settings_that_differ_are_shown():

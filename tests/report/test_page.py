@@ -110,9 +110,9 @@ def test_the_timeline_shows_recompiles_with_their_guard(opened):
 
 def test_remarks_are_shown_and_an_old_report_has_none():
     found = documents.made(documents.case("tests/test_a.py::test_a", "passed", documents.check(breaks=1)))
-    assert "<dt>remark</dt><dd>accepted_breaks: gb-gone matched no graph break" in html.page(found)
+    assert "<dt>note</dt><dd>accepted_breaks: gb-gone matched no graph break" in html.page(found)
     del found["tests"][0]["checks"][0]["remarks"]
-    assert "<dt>remark" not in html.page(found)
+    assert "<dt>note" not in html.page(found)
 
 
 def test_trends_are_those_of_the_same_choice_of_tests():

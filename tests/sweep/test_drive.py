@@ -94,5 +94,5 @@ def test_worker_that_cannot_start_ends_the_sweep_with_its_output(tmp_path):
 
 def test_file_of_another_kind_is_refused(tmp_path):
     (tmp_path / "torch.json").write_text(json.dumps({"schema_version": 99}))
-    with pytest.raises(store.StoreError, match="holds no results"):
+    with pytest.raises(store.StoreError, match="does not contain sweep results"):
         store.read(tmp_path / "torch.json")

@@ -53,7 +53,7 @@ def test_what_is_whole_has_no_problems(build):
         ({"without": f"{INFO}/entry_points.txt"}, f"wheel: {INFO}/entry_points.txt is missing"),
         ({"named": "0.1.0"}, "wheel: its metadata has version 0.1.0"),
         ({"version": "0.3.0"}, f"sdist: {NAME}-0.2.0.tar.gz is not version 0.3.0"),
-        ({"description": "[x](docs/tutorial.md)"}, "wheel: description: docs/tutorial.md: it is relative"),
+        ({"description": "[x](docs/tutorial.md)"}, "wheel: description: docs/tutorial.md: the link is relative"),
     ],
 )
 def test_what_is_missing_or_too_much_is_named(given, problem, build):

@@ -50,7 +50,7 @@ def test_only_a_plain_version_is_prepared(version, checkout, capsys):
 def test_a_release_without_changes_is_refused(checkout, capsys):
     release.main(["prepare", "0.2.0"])
     assert release.main(["prepare", "0.3.0"]) == 1
-    assert "nothing unreleased" in capsys.readouterr().err
+    assert "no unreleased items" in capsys.readouterr().err
 
 
 def test_a_checkout_that_was_not_prepared_is_refused_under_a_tag_only(checkout, capsys):

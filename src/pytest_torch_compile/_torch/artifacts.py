@@ -1,4 +1,4 @@
-"""Build, save and load deployment artifacts of each kind.
+"""Build, save and load deployment artifacts: AOTInductor packages, exported programs and precompiled functions.
 
 Private names used: ``torch._inductor.aoti_compile_and_package`` and ``aoti_load_package`` (both documented), checked in
 torch 2.6, 2.8, 2.11, 2.13 and 2.15; ``torch._dynamo.config.enable_aot_compile`` and ``aot_compile`` of a

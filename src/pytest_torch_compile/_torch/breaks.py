@@ -1,4 +1,5 @@
-"""Parse the trace's description of a graph break into a location, a reason and a fingerprint. Does not import torch.
+"""Parse the description of a graph break in torch's structured trace into a location, a reason and a fingerprint. Does
+not import torch.
 
 The wording of the descriptions was checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. The wording changes between
 versions, so a fingerprint is computed from the location, the calls that led to it and a coarse category of the reason,
@@ -138,7 +139,9 @@ def written_stack(payload: str) -> list[Location]:
 
 
 def breaking_line(frames: Sequence[Location], location: Location) -> Location:
-    """Return the innermost line outside torch and Python. The author of this line can remove the break."""
+    """Return the innermost line outside torch and Python's standard library. The author of this line can remove the
+    break.
+    """
     written = [frame for frame in frames if not (is_torch(frame.file) or is_of_python(frame.file))]
     return written[-1] if written else location
 
@@ -190,7 +193,9 @@ def _labelled(text: str, label: str) -> list[str]:
 
 
 def categorise(reason: str) -> str:
-    """Return the category of a reason. The category is the same on every torch version."""
+    """Return the category of torch's reason for a graph break, such as ``data-dependent branch``. The category is the
+    same on every torch version.
+    """
     return categories(_ADVICE.sub("", reason))[0]
 
 

@@ -72,7 +72,7 @@ _FUNCTIONS = {
     for function in (breaking, breaking_in_try, retyped, refused)
 }
 _FIRST = {name: function.__code__.co_firstlineno for name, function in _FUNCTIONS.items()}
-# The result of ``_shown`` if torch reports all information on which verdicts depend.
+# The result of ``_shown`` if torch reports everything that decides whether a check passes.
 _PLANTED: dict[str, list[Any]] = {
     "graphs": [
         ("breaking", (0, "0"), ("sin",)),
@@ -89,7 +89,7 @@ _PLANTED: dict[str, list[Any]] = {
 
 
 def observer() -> TraceObserver:
-    """Return a new observer, initialized with the list of information that this torch version does not provide."""
+    """Return a new ``TraceObserver`` that already lists the information that this torch version does not provide."""
     undecided, not_observable = not_shown()
     new = TraceObserver()
     new.seen.undecided += undecided
@@ -99,7 +99,7 @@ def observer() -> TraceObserver:
 
 def not_shown() -> tuple[list[str], list[str]]:
     """Return the names of the information that this torch version does not provide, in two lists: information that
-    verdicts depend on, and information that only reports use. The self-test runs once per process.
+    decides whether a check passes, and information that only reports use. The self-test runs once per process.
     """
     global _not_shown
     with _lock:
@@ -112,7 +112,7 @@ def not_shown() -> tuple[list[str], list[str]]:
         except Exception as error:  # the code under test did not cause it, and the check can still report other results
             if machine_fault(error, compiling=True):
                 raise
-            return [f"not observable on torch {torch_version()}: the observer's self-test raised {error!r}"], []
+            return [f"not observable on torch {torch_version()}: the plugin's self-test raised {error!r}"], []
         if not backend_calls:
             return [], []
         version = f"not observable on torch {torch_version()}"
@@ -214,8 +214,8 @@ def _unnoticed() -> Iterator[None]:
 
 
 def _codes() -> set[CodeType]:
-    """Return the code objects that dynamo has processed in the planted functions and in the torch functions that they
-    call.
+    """Return the code objects that dynamo has processed in the self-test's functions and in the torch functions that
+    they call.
     """
     references = [reference for tracker in _TRACKERS for reference in tracker.seen]
     codes = [code for reference in references if (code := reference()) is not None]

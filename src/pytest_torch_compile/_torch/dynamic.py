@@ -62,8 +62,8 @@ def mark_statements(tensor: torch.Tensor, name: str) -> list[str]:
 
 @contextmanager
 def without_guard_errors() -> Iterator[None]:
-    """Suppress the traceback that torch logs if code specializes a dimension that was marked as dynamic by a trial
-    rather than by the user.
+    """Suppress the traceback that torch logs if code specializes a dynamic dimension. For use while the plugin tries to
+    mark dimensions that the user has not marked.
     """
     logger = logging.getLogger("torch._guards")
     before, logger.disabled = logger.disabled, True

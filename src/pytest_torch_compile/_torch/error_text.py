@@ -35,9 +35,9 @@ def usage_error(text: str, error: BaseException) -> CompileUsageError:
 def error_summary(error: BaseException) -> str:
     """Return the exception's type and the main lines of its message.
 
-    The main lines are the first line, the lines directly after it (as long as the previous line ends in a colon or the
-    line is a list item, ``- ...``), the first line that starts with ``Please``, and the first error in a C++ compiler's
-    output.
+    The main lines are the first line, the first line that starts with ``Please``, and the first error in a C++
+    compiler's output. Lines directly after the first line also belong to them, as long as the previous line ends in a
+    colon or the line is a list item (``- ...``).
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:

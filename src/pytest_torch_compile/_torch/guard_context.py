@@ -1,4 +1,5 @@
-"""Find recompile causes that the text of a failed guard does not show: variables of enclosing functions, and modes.
+"""Find recompile causes that the text of a failed guard does not show: variables of enclosing functions, and inference
+mode.
 
 A guard on a closed-over variable looks like a guard on an argument: ``n == 2``. Inference mode removes dispatch keys
 from every tensor, which looks like a change to the tensor. Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
@@ -21,13 +22,13 @@ _OF_VALUES = ("python-number", "python-bool", "python-string", "python-value", "
 
 
 class GuardContext:
-    """A record of the modes under which each frame was compiled."""
+    """A record of whether inference mode was on when each frame was compiled."""
 
     def __init__(self) -> None:
         self._inference: dict[Any, set[bool]] = {}
 
     def compiled(self, frame: Any) -> None:
-        """Record the current modes for a frame that is being compiled."""
+        """Record whether inference mode is on while a frame is compiled."""
         self._inference.setdefault(frame, set()).add(torch.is_inference_mode_enabled())
 
     def explained(

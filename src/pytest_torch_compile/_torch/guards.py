@@ -87,8 +87,8 @@ _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def parse_recompile_reasons(payload: str) -> list[str]:
-    """Return all reasons in the payload, of which the first is about the newest cache entry. The payload is a single
-    reason or a JSON list of reasons.
+    """Return the reasons for a recompile; the first is about the newest cache entry. The payload is a single reason or
+    a JSON list of reasons.
     """
     for parse in (json.loads, ast.literal_eval) if payload.lstrip().startswith("[") else ():
         with suppress(ValueError, SyntaxError):
@@ -103,7 +103,7 @@ def parse_guard(reason: str) -> FailedGuard:
     raw = _COMMENT.sub("", text.split("\nUser stack trace")[0].split("\n")[0]).strip() or text.strip()
     raw = _plain(_HINT.sub("", raw.split(". Cached backend:")[0])) or "torch reported no guard"
     cause = classify(raw)
-    # Guards of unknown kind are shown unchanged.
+    # A guard whose cause is unknown is shown unchanged.
     as_it_is = text.split("\nUser stack trace")[0].strip()
     return FailedGuard(entry, as_it_is if cause == OTHER and as_it_is else readable(raw), _names(raw), cause)
 

@@ -1,8 +1,8 @@
 """Leave inference mode after code that did not leave it.
 
 If a compilation fails inside ``torch.inference_mode``, torch's context object is not exited, but remains in the
-exception's traceback. Inference mode then stays on until the object is destroyed. Its destruction forces back the
-dispatch keys that were in use during the compilation, with which most functions of torch raise an internal error.
+exception's traceback. Inference mode then stays on until the object is destroyed. Its destruction restores the dispatch
+keys of the compilation. With these keys, most torch functions raise an internal error.
 
 Private names used, checked on torch 2.6, 2.11, 2.13 and 2.15: ``torch._C._InferenceMode``,
 ``_ForceDispatchKeyGuard``, ``_dispatch_tls_local_include_set`` and ``_dispatch_tls_local_exclude_set``.
@@ -28,9 +28,9 @@ def kept_dispatch_keys() -> AbstractContextManager[Any]:
 
 
 def set_inference_mode(enabled: bool) -> None:
-    """Turn inference mode on or off in this thread, although a context that was entered later has not been exited."""
+    """Turn inference mode on or off in this thread, even if the code under test left an inference-mode context open."""
     core: Any = torch._C
-    # The garbage collector does not know these objects, but it knows what holds them.
+    # The garbage collector does not track these objects, so find them through the objects that refer to them.
     _kept.extend(one for one in gc.get_referents(*gc.get_objects()) if type(one) is core._InferenceMode)
     mode = core._InferenceMode(enabled)
     mode.__enter__()

@@ -26,8 +26,8 @@ _TUNES = re.compile(r"benchmark_all_configs|coordinate_descent_tuning|combo_sequ
 
 
 class LateCompilations(TraceListener):
-    """A context manager that records compilations in ``seen``; it must be entered inside the ``with`` block of an
-    observer. ``call`` is the number of the current call.
+    """A context manager that records compilations in ``seen``. It must be entered inside the ``with`` block of a
+    ``TraceObserver``. ``call`` is the number of the current call.
     """
 
     def __init__(self, call: int = 0, seen: list[LateCompilation] | None = None) -> None:
@@ -54,7 +54,7 @@ class LateCompilations(TraceListener):
         identity = compile_id(metadata)
         if stack := (metadata.get("dynamo_start") or {}).get("stack"):
             place = defined_at(stack[-1])
-            # Code compiled through one of torch's own functions has no useful line for the user.
+            # Code that is compiled through a function of torch has no line that is useful to the user.
             location = None if place.function == TARGET_FRAME else place
             self._note("compiled", place.function, location, identity)
         elif "bwd_compilation_metrics" in metadata:

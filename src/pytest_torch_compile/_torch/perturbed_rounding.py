@@ -199,8 +199,8 @@ class _PerturbedSteps:
 def _error_of_update(group: Any, state: Any) -> float:
     """Return the relative error of an optimizer's update factor if the factor is computed in float32.
 
-    The relative error of ``beta ** step`` is about ``(step + 1) * eps / 4`` (at most 1.15 times this value, for a beta
-    from 0.9 to 0.9999 and up to 10,000 steps), and ``1 - beta ** step`` has the same absolute error.
+    The relative error of ``beta ** step`` is about ``(step + 1) * eps / 4``. For a beta from 0.9 to 0.9999 and up to
+    10,000 steps, it is at most 1.15 times this value. ``1 - beta ** step`` has the same absolute error.
     """
     known = [state[p]["step"] for p in group["params"] if p in state and "step" in state[p]]
     step = float(known[0]) + 1 if known else 1.0

@@ -1,4 +1,4 @@
-"""Transfer to another process the torch settings that may affect results."""
+"""Collect the torch settings that may affect results, and apply them in another process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ _AUTOCAST_DEVICES = ("cpu", "cuda")
 
 
 def process_settings() -> dict[str, Any]:
-    """Return the settings as picklable data. Values that cannot be pickled, such as a custom pass, are omitted."""
+    """Return the torch settings of this process as picklable data. Values that cannot be pickled, such as a custom
+    pass, are omitted.
+    """
     config = {}
     for module, name, value, *_ in changed_config():
         with suppress(Exception):

@@ -1,4 +1,4 @@
-"""Record the random numbers of one leg, and replay them in a leg with a different dtype.
+"""Record the random numbers of one run, and replay them in a run with a different dtype.
 
 With the same seed, torch draws different random numbers in fp64 than in fp32, so without replaying, dropout in an fp64
 run would drop different elements than in an fp32 run. Uses ``torch.utils._python_dispatch.TorchDispatchMode`` and op
@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 @dataclass
 class Tape:
-    """The results of a leg's random ops, in order."""
+    """The results of a run's random ops, in order."""
 
     drawn: list[tuple[str, list[torch.Tensor]]] = field(default_factory=list)
     position: int = 0
@@ -26,7 +26,7 @@ class Tape:
         """Return the next recorded result, which must come from op ``name``.
 
         Raises:
-            RuntimeError: If the two legs do not draw random numbers with the same ops in the same order.
+            RuntimeError: If the two runs do not draw random numbers with the same ops in the same order.
         """
         if self.position >= len(self.drawn) or self.drawn[self.position][0] != name:
             raise RuntimeError(
@@ -94,7 +94,7 @@ def _tensors(result: Any) -> list[torch.Tensor]:
 
 
 def _dropout(result: Any, drawn: list[torch.Tensor], args: Any) -> None:
-    """Replay only dropout's random mask; the output is computed from the mask and this leg's input."""
+    """Replay only dropout's random mask; the output is computed from the mask and this run's input."""
     output, mask = result
     mask.copy_(drawn[1])
     probability = float(args[1])

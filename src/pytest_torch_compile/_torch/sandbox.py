@@ -44,7 +44,8 @@ def sandbox() -> Iterator[Sandbox]:
     with kept_settings(), ExitStack() as stack:
         box = Sandbox()
         stack.callback(box.forget)
-        # Otherwise, Inductor would draw different random numbers from eager code, and dropout could not be compared.
+        # Otherwise, Inductor and eager would draw different random numbers, and results with dropout could not be
+        # compared.
         inductor_config.fallback_random = True
         yield box
 
@@ -122,7 +123,7 @@ class Sandbox:
             yield
 
     def forget(self) -> None:
-        """Drop the cache entries and the automatic dynamic state of the code that ran, so that the next leg starts
+        """Drop the cache entries and the automatic dynamic state of the code that ran, so that the next run starts
         without compiled code.
         """
         ran = {(code.co_filename, code.co_name) for code in self._ran.values()}

@@ -2,8 +2,8 @@
 same on every torch version.
 
 Inlined frames are found in the exception that torch handles while it reports the break; the frames that called them are
-still running. torch's text is only a fallback: on 2.6 it lacks the callers, and since 2.8 it merges functions of the
-same name that call each other, such as a module's ``forward`` and its layer's ``forward``.
+still running. The stack in torch's message is only a fallback. On 2.6, it lacks the callers. Since 2.8, it merges
+functions of the same name that call each other, such as a module's ``forward`` and its layer's ``forward``.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's exceptions; the files
 ``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (the entry to compiled code);

@@ -52,7 +52,7 @@ def require_supported_torch() -> None:
 
 
 def newer_than_checked() -> str:
-    """Return a remark for reports if torch is newer than the latest tested version, or an empty string."""
+    """Return a note for reports if torch is newer than the latest tested version, or an empty string."""
     installed = Version(torch_version())
     if (installed.major, installed.minor) <= (NEWEST.major, NEWEST.minor):
         return ""
@@ -98,7 +98,7 @@ def require_inductor_options(options: Mapping[str, Any]) -> None:
 
 
 def options_left_out(options: Mapping[str, Any]) -> list[str]:
-    """Return a remark for each option that torch accepts but does not pass to Inductor, such as options with an
+    """Return a note for each option that torch accepts but does not pass to Inductor, such as options with an
     ``Optional`` type on torch 2.6.
     """
     given = {name.replace("-", "_"): value for name, value in options.items() if name not in _NOT_INDUCTORS}

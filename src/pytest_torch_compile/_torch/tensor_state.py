@@ -47,7 +47,7 @@ def can_swap_data(tensor: torch.Tensor | None, other: torch.Tensor) -> bool:
 
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is a wrapper: it has no memory of its own, and its attributes contain other tensors."""
+    """Return whether a tensor is a wrapper: it has no storage, and its attributes contain other tensors."""
     if type(tensor) in (torch.Tensor, torch.nn.Parameter) or is_lazy(tensor):
         return False
     if is_traceable_wrapper_subclass(tensor):
@@ -226,7 +226,7 @@ class TensorState:
                     tensor.data = self.data
                 tensor.__class__ = self.kind
             if now.grad is not self.grad and now.grad is not None and tensor.is_leaf:
-                tensor.grad = None  # the memory cannot be changed while there is a gradient of another dtype
+                tensor.grad = None  # torch cannot assign .data while .grad has another dtype
             if self.data is not None and not _same_memory(now.data, self.data):
                 tensor.data = self.data
             if self.is_leaf and not now.is_leaf:
@@ -247,7 +247,7 @@ class TensorState:
         names = ("_backward_hooks", "_post_accumulate_grad_hooks")
         for name, held, items, present in zip(names, self.hooks, self.hook_items, now.hooks, strict=True):
             if present is not None and present is not held:
-                present.clear()  # the engine reads the table instead of the attribute
+                present.clear()  # autograd reads the hooks from this dict, not from the attribute
             if held is not None and not same_values(held, items):
                 held.clear()
                 held.update(items)

@@ -1,4 +1,4 @@
-"""The observer: one listener on torch's in-process structured trace log.
+"""Observe compilation: ``TraceObserver`` listens to torch's structured trace log inside this process.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the event names below,
 ``torch._dynamo.utils.counters`` (CUDA graph skips, cache look-ups, graph breaks).
@@ -227,8 +227,8 @@ class TraceObserver(TraceListener):
 
     def _most_telling_first(self, frame: Any, failed: tuple[FailedGuard, ...]) -> tuple[FailedGuard, ...]:
         """Move the first failed guard whose cause is new for this frame to the front. Every cache entry has a failed
-        guard; the guard that explains the recompile is the one whose cause has not occurred before, which need not be
-        the newest entry's guard.
+        guard. The guard that explains the recompile has a cause that has not occurred before; it need not belong to the
+        newest entry.
         """
         known = self._causes.setdefault(frame, set())
         telling = next((guard for guard in failed if guard.cause not in known), None)

@@ -1,8 +1,9 @@
 """Listen to torch's structured trace log, and make torch create only the events that a listener reads.
 
-If the log has a handler, torch creates every event, and for that purpose formats graphs and AOTAutograd's metadata.
+If the log has a handler, torch creates every event. To do this, torch formats graphs and AOTAutograd's metadata.
 Formatting calls the ``__repr__`` of tensor subclasses on fake tensors. The default ``__repr__`` runs ops, which can
-break a graph that would not break otherwise. So our handler is hidden from the log for events that no listener reads.
+break a graph that would not break otherwise. So the plugin hides its handler from torch for events that no listener
+reads.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
 behind TORCH_TRACE); ``trace_structured``, which checks ``if trace_log.handlers`` and has the arguments ``name`` and

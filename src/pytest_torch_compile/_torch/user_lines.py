@@ -103,7 +103,7 @@ def is_own(file: str, packages: frozenset[str] = frozenset()) -> bool:
 
 
 def is_of_python(file: str) -> bool:
-    """Return whether a file belongs to Python, or is code generated at run time."""
+    """Return whether a file belongs to Python's standard library, or is code generated at run time."""
     path = file.replace("\\", "/")
     in_packages = "/site-packages/" in path or "/dist-packages/" in path
     return path.startswith("<") or (path.startswith(_STDLIB) and not in_packages)

@@ -4,7 +4,7 @@ import torch.
 A filter that turns warnings into errors is meant for the user's code. Warnings from torch while it is imported or
 compiles (its own deprecated functions, ops without Inductor code) are not caused by the model, and the model's author
 cannot fix them. As errors, they would look like failed compilations, so they remain warnings. Warnings from the model
-become errors in both legs, just as they do without the plugin.
+become errors in the eager and the compiled run, just as they do without the plugin.
 
 Module names of torch, checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -74,8 +74,8 @@ class _Theirs:
 def is_users(frame: FrameType | None) -> bool:
     """Return whether a warning in this frame comes from user code, not from the compiler or the plugin.
 
-    The innermost frame outside torch and Python decides. A library counts as user code if the user or the plugin calls
-    it, and as part of the compiler if the compiler calls it.
+    The innermost frame outside torch and Python's standard library decides. A library counts as user code if the user
+    or the plugin calls it, and as part of the compiler if the compiler calls it.
     """
     through_library = False
     while frame is not None:

@@ -1,4 +1,4 @@
-"""``--compile-accept`` in a session: apply accepted breaks and recompiles to tests, and write changes at the end."""
+"""Allow the graph breaks and recompiles in ``compile-accepted.json``. ``--compile-accept`` updates this file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOTHING: acceptance.Entry = {"breaks": {}, "recompiles": {}}
 
 
 class AcceptanceSession:
-    """The hooks for accepted breaks, registered if the file exists or ``--compile-accept`` is set.
+    """The hooks for ``compile-accepted.json``, registered if this file exists or ``--compile-accept`` is set.
 
     Only the entries of tests that ran and passed are changed, because it is unknown which entries the other tests need.
     """
@@ -33,9 +33,9 @@ class AcceptanceSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Apply accepted breaks and recompiles to the test's checks, and record those that a passing test needs."""
+        """Allow the test's accepted graph breaks and recompiles. If the test passes, record which of them it needs."""
         entry = self._entries.get(item.nodeid, _NOTHING)
-        # A known failure must not be accepted.
+        # The failures of a test with a known-failure marker must not be accepted.
         accepting = settings.current.accept and not known_failure.read(item)
         allowed = acceptance.allowed_recompiles(entry, self._torch)
         running = acceptance.Acceptance(frozenset(entry["breaks"]), allowed, accepting)
@@ -50,7 +50,7 @@ class AcceptanceSession:
         return result
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """List entries that are no longer needed or, with ``--compile-accept``, write the changes."""
+        """List the entries that are no longer needed or, with ``--compile-accept``, write the changed entries."""
         if is_child(terminalreporter.config):
             return
         noted: dict[str, acceptance.Entry] = {
@@ -62,7 +62,7 @@ class AcceptanceSession:
         with unwritten.saying(terminalreporter, "torch.compile accepted: not written"):
             lines = self._write(noted) if settings.current.accept else self._stale(noted)
         if self._problem and not settings.current.accept:
-            lines.insert(0, f"{self._problem}; no breaks or recompiles were accepted")
+            lines.insert(0, f"{self._problem}; no graph breaks or recompiles were accepted")
         for line in lines:
             terminalreporter.write_line(terminal(f"torch.compile accepted: {line}"))
 
@@ -73,7 +73,7 @@ class AcceptanceSession:
             if test in self._entries
             for line in acceptance.stale(self._entries[test], now, self._torch)
         ]
-        return [*lines, "--compile-accept removes entries that are no longer needed"] if lines else []
+        return [*lines, "run with --compile-accept to remove these entries"] if lines else []
 
     def _write(self, noted: Mapping[str, acceptance.Entry]) -> list[str]:
         after = {test: acceptance.merged(self._entries.get(test), now, self._torch) for test, now in noted.items()}
@@ -98,7 +98,7 @@ def _changes(old: acceptance.Entry, new: acceptance.Entry) -> list[str]:
     for torch in sorted({*old["recompiles"], *new["recompiles"]}):
         before, now = old["recompiles"].get(torch, 0), new["recompiles"].get(torch, 0)
         lines += [f"recompiles {before} -> {now} on torch {torch}"] if before != now else []
-    return lines or ["the locations or torch versions of accepted breaks changed"]
+    return lines or ["the locations or torch versions of accepted graph breaks changed"]
 
 
 def _torch_minor() -> str:

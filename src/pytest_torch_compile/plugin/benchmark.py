@@ -1,4 +1,6 @@
-"""The ``compile_benchmark`` fixture: measure, compare with the baseline, confirm, and pass or fail the test."""
+"""The ``compile_benchmark`` fixture. It measures a target, compares the results with the baseline, confirms changes
+with more measurements, and fails the test if there is a regression.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +43,11 @@ BENCHMARK_ROUNDS = 50
 
 
 class CompileSpeedWarning(UserWarning):
-    """Issued when a speed test could not be gated or measured completely."""
+    """Issued if the times of a speed test cannot be judged, or if its cold start cannot be measured."""
 
 
 class CompileBenchmark:
-    """The value of the ``compile_benchmark`` fixture, which is called with the target and its arguments."""
+    """The value of the ``compile_benchmark`` fixture. Tests call it with the target and the target's arguments."""
 
     def __init__(self, request: pytest.FixtureRequest, benchmark: Any, defaults: Mapping[str, Any]) -> None:
         self._item: Any = request.node
@@ -68,7 +70,7 @@ class CompileBenchmark:
     ) -> SpeedSample | None:
         """Time the compiled ``target(*args)`` with pytest-benchmark, and compare the compiled target with eager.
 
-        With ``--compile-perf=off``, only pytest-benchmark times the target, and nothing is returned. With
+        With ``--compile-perf=off``, only pytest-benchmark times the target, and the call returns None. With
         ``cold_start=True``, the target is also compiled in two fresh processes, first with an empty cache and then with
         the filled cache. ``allow_more`` allows counts to exceed their baseline: ``{"kernels": 10, "memory": 0.05,
         "guards": None}`` allows ten more kernels, 5% more memory, and any number of guards. All other options are
@@ -93,7 +95,7 @@ class CompileBenchmark:
         given = options | {name: value for name, (value, default) in own.items() if value != default}
         Keywords(FIXTURE, BENCH_OPTIONS | own.keys(), "kwargs").require_clear(target, args, given)
         chosen = {k: v for k, v in self._defaults.items() if k in BENCH_OPTIONS} | options
-        if chosen.get("compile"):  # compile= replaces the suite's options of torch.compile, not this call's
+        if chosen.get("compile"):  # compile= drops torch.compile options that the call itself does not set
             chosen = {k: v for k, v in chosen.items() if k not in TORCH_COMPILE_OPTIONS or k in options}
         if "dynamic_dims" not in options and (dims := chosen.get("dynamic_dims")):
             # dynamic_dims may be set for a whole suite, and not every target has arguments with these names.
@@ -136,7 +138,7 @@ class CompileBenchmark:
         with_spare_stack(self._benchmark.pedantic, timed, rounds=BENCHMARK_ROUNDS, warmup_rounds=2)
 
     def _stored(self, environment: Mapping[str, Any]) -> tuple[StoredTest, list[str]]:
-        """Return this test's stored runs, and the reasons why times cannot be compared with these runs."""
+        """Return this test's stored runs and counts, and the reasons why new times cannot be compared with the runs."""
         test, name = self._item.nodeid, name_of(environment)
         speed = baselines.load(self._baselines, name)
         counted = baselines.load(self._baselines, name, "structure")
@@ -156,13 +158,15 @@ class CompileBenchmark:
     def _judge(
         self, sample: SpeedSample, stored: StoredTest, problems: Sequence[str], allow_more: AllowMore | None
     ) -> None:
-        """Compare the sample with the stored runs, and take as many more samples in fresh processes as needed."""
+        """Compare the sample with the stored runs, measure again in fresh processes if needed, and report the result or
+        fail the test.
+        """
         recording = settings.current.update_baselines and not times.can_decide(stored.runs)
         confirms = recording or os.environ.get(fresh_process.CONFIRMS)
         another = None if confirms else partial(self._further, sample)
         tests = in_child.speed_tests(self._item)
         gates = settings.current.perf == "gate" and not settings.current.update_baselines
-        # A test that fails because of a count fails regardless of its times, and confirming times may take minutes.
+        # If a count already fails the test, the times are not confirmed, because this may take minutes.
         decision = decide(
             stored, sample, another, tests=tests, allow_more=allow_more, problems=problems, until_red=gates
         )
@@ -191,7 +195,9 @@ class CompileBenchmark:
         raise CompileCheckFailed(wording.explain(self._item.nodeid, decision, stored), None, findings)
 
     def _further(self, first: SpeedSample, at_most: int) -> Generator[SpeedSample, None, None]:
-        """Yield samples of this test from fresh processes with the same kind of compile cache as the first sample."""
+        """Measure this test again in fresh processes, and yield the samples. Like the first sample, they use a
+        persistent compile cache or start with an empty one.
+        """
         cache = os.environ.get(INDUCTOR) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
         room = gpus.room(first.memory, own)
@@ -199,7 +205,7 @@ class CompileBenchmark:
         samples = self._in_fresh_processes(run)
         if first.start is None:
             yield from samples
-        else:  # the cold start is measured when no other process compiles
+        else:  # measure cold starts last, when no other process compiles
             yield from map(self._with_start, list(samples))
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
@@ -212,7 +218,9 @@ class CompileBenchmark:
             return sample
 
     def _in_fresh_processes(self, run: Callable[[Child], Result]) -> Result:
-        """Measure this test again in fresh processes, which report measurements but do not judge them."""
+        """Call ``run`` with a child process that measures this test. The child uses ``--compile-perf=track``, so it
+        does not fail on a regression.
+        """
         import torch
 
         if torch.cuda.is_available():
@@ -248,7 +256,7 @@ class CompileBenchmark:
 
 
 def _bench(target: Any, args: Sequence[Any], chosen: Mapping[str, Any]) -> Bench:
-    """Return the eager leg and the compiled leg to measure, both warmed up.
+    """Create the ``Bench`` that measures the target, eager and compiled, after warming up both.
 
     Raises:
         CompileCheckFailed: If the target does not compile; the findings are those of ``check_compile``.
@@ -278,20 +286,20 @@ def name_of(environment: Mapping[str, Any]) -> str:
 
 
 def require_counted(allow_more: AllowMore | None) -> None:
-    """Reject unknown quantities and invalid values.
+    """Check the names and values in ``allow_more``.
 
     Raises:
-        CompileUsageError: If a name is unknown; the message lists the valid names.
+        CompileUsageError: If a name is unknown or a value is invalid; the message shows what is valid.
     """
     for name, allowed in (allow_more or {}).items():
         if name not in exact.NAMES:
             near = difflib.get_close_matches(name, exact.NAMES, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(exact.NAMES)}"
-            raise CompileUsageError(f"allow_more: {name!r} is not counted: {hint}")
+            raise CompileUsageError(f"allow_more: {name!r} is not a counted quantity: {hint}")
         if allowed is not None and name in exact.KEPT:
             raise CompileUsageError(
-                f"allow_more: {name} cannot have an allowance, because only a decrease is a regression; set it to "
-                "None to skip this count"
+                f"allow_more: {name} accepts only None, which skips this count, because only a decrease of this count "
+                "is a regression"
             )
         if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
             raise CompileUsageError(

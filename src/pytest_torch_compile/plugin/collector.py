@@ -1,5 +1,5 @@
-"""Collect the entries of all tests in a run, and write the report at the end. With pytest-xdist, this runs in the
-controller.
+"""Collect one entry for each test, and write the ``--compile-report`` files at the end of the run. Under pytest-xdist,
+only the controller does this.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from . import payload, unwritten
 
 
 class Collector:
-    """The hooks that collect entries, registered in the process that receives all reports."""
+    """The hooks that collect the report's entries, registered only in the process that receives every test's report."""
 
     def __init__(self, folder: Path, config: pytest.Config) -> None:
         self._folder = folder
@@ -40,7 +40,7 @@ class Collector:
         file, line, _ = report.location
         entry = self._entry(report.nodeid, file, (line or 0) + 1, sent.environment if sent else entries.environment())
         entry["duration"] += report.duration
-        if report.when == "setup" and report.passed:  # until the test's call phase is reported
+        if report.when == "setup" and report.passed:  # replaced when the call phase is reported
             entry |= {"outcome": "error", "message": "the run ended before the test finished"}
         elif report.when != "teardown" or report.failed:
             entry |= {"outcome": _outcome(report), "message": _message(report)}
@@ -56,7 +56,7 @@ class Collector:
             entry |= {"outcome": "error", "message": str(report.longrepr)}
 
     def _entry(self, test: str, file: str, line: int, environment: dict[str, Any]) -> dict[str, Any]:
-        """Return a test's entry; create it if needed. Set its environment to that of the test's latest run."""
+        """Return a test's entry, and set its ``environment``. If there is no entry yet, create it."""
         key = entries.environment_key(environment)
         self._environments[key] = environment
         entry = self._tests.setdefault(
@@ -79,7 +79,7 @@ class Collector:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the report in each output format."""
-        # True after -x, an interrupt, or an internal error of pytest.
+        # The run stopped early because of -x, an interrupt, or an internal error of pytest.
         early = session.shouldfail or session.shouldstop or int(exitstatus) not in (0, 1, 5)
         try:
             history = self._earlier()
@@ -89,7 +89,9 @@ class Collector:
             unwritten.fail(session)
 
     def _earlier(self) -> list[Any]:
-        """Return the history in the existing report. A history that cannot be used does not fail the run."""
+        """Return the history from the existing report. If the report cannot be read, start a new history instead of
+        failing the run.
+        """
         if not (self._folder / document.FILE_NAME).exists():
             return []
         try:
@@ -159,8 +161,8 @@ def _commit(root: Path) -> str:
 
 
 def _selection(config: pytest.Config) -> str:
-    """Return the selection of tests, such as ``-k attention tests/test_a.py``; empty for all tests. Each selection has
-    a separate history.
+    """Return the options and paths that select this run's tests, such as ``-k attention tests/test_a.py``, or an empty
+    string if all tests run. The report keeps a separate history for each selection.
 
     Paths are relative to the root directory.
     """
@@ -171,7 +173,7 @@ def _selection(config: pytest.Config) -> str:
     if config.args_source is not config.ArgsSource.TESTPATHS:
         named = sorted({_relative(path, config.invocation_params.dir, config.rootpath) for path in config.args} - {"."})
         usual = sorted({_relative(path, config.rootpath, config.rootpath) for path in config.getini("testpaths")})
-        parts += [] if named == usual else named  # paths that pytest would run anyway select nothing
+        parts += [] if named == usual else named  # the paths that pytest runs by default are not a selection
     return " ".join(parts)
 
 

@@ -89,7 +89,7 @@ def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any
         from ..findings import CompileUsageError
         from ..speed.measuring.bench import BENCH_OPTIONS
 
-    # Each fixture uses only its own options: compile_check ignores the options of compile_benchmark.
+    # compile_options may contain options of compile_check and of compile_benchmark; each ignores the other's options.
     known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"} | BENCH_OPTIONS)
     test = request.node.nodeid
     known.require_known(compile_options, f"compile_options of {test}")

@@ -41,9 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """If a launcher started this process, start to handle signals from the launcher before conftest files are
-    imported.
-    """
+    """If a launcher such as torchrun started this process, record SIGTERM while conftest files are imported."""
     launched.note_sigterm(early_config)
 
 
@@ -109,7 +107,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     try:
         session.config.stash[_CACHE_LINES] = session.config.stash[_FOLDER].finish()
     except Exception as error:  # an exception would suppress pytest's summary
-        session.config.stash[_CACHE_LINES] = [f"nothing was stored: {unwritten.reason(error)}"]
+        session.config.stash[_CACHE_LINES] = [f"the cache was not saved: {unwritten.reason(error)}"]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -127,13 +125,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Restore the worker's environment variable for the tests."""
+    """Restore ``PYTEST_XDIST_WORKER`` for the tests."""
     workers.say_so_again(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
-    """Make pytest-xdist workers that import torch exit as soon as the controller exits."""
+    """Make a pytest-xdist worker exit soon after its controller, once a test file that uses the plugin is collected."""
     if hasattr(parent.config, "workerinput") and usage.names_plugin(module_path):
         end_with_session()
 
@@ -146,7 +144,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
-    """Report the torch version and device if the session contains checks."""
+    """Report the torch version, device and backend if the session contains tests that use the plugin."""
     if not any(usage.uses_plugin(item) for item in items):
         return []
     try:
@@ -209,7 +207,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Discard compiled code, and record which torch settings the test left changed."""
+    """Discard compiled code, and record the torch settings that the test changed and did not restore."""
     try:
         return (yield)
     finally:
@@ -240,14 +238,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         timings += sent.timings
     if rows:
         terminalreporter.section("torch.compile checks")
-        with unwritten.saying(terminalreporter, "the table of the checks"):
-            # Lines are written separately, because pytest escapes everything that it writes at once, including
-            # newlines, if the terminal cannot encode a character.
+        with unwritten.saying(terminalreporter, "the table of checks could not be shown"):
+            # Write each line separately: if the terminal cannot encode a character, pytest escapes the whole text of
+            # the call, including its newlines.
             for line in terminal.table(rows, max(120, terminalreporter._tw.fullwidth)).splitlines():
                 terminalreporter.write_line(line)
     if timings:
         terminalreporter.section("torch.compile speed")
-        with unwritten.saying(terminalreporter, "the summary of the speed tests"):
+        with unwritten.saying(terminalreporter, "the summary of the speed tests is incomplete"):
             _speed_summary(terminalreporter, config, timings)
     for line in config.stash.get(_CACHE_LINES, []):
         terminalreporter.write_line(safe_text.terminal(f"torch.compile cache: {line}"))

@@ -14,14 +14,14 @@ from .. import child, settings
 from .usage import is_speed_test
 
 _JOB: pytest.StashKey[child.Job] = pytest.StashKey()
-_OF_CHILD = "torch_compile_child"  # the key of a child's job in a worker's input
+_OF_CHILD = "torch_compile_child"  # the key in a pytest-xdist worker's ``workerinput`` for a child's tests and options
 _OF_XDIST = {"numprocesses", "dist"}  # options that are not passed to a worker
 
 
 def child_for(item: pytest.Item) -> child.Child:
     """Create a child that runs one test with the options of this run."""
     config = item.config
-    # The path does not come from the id, because an id may contain slashes in its parameters.
+    # Use the absolute path of the test file, because the path in an id is relative to the root directory.
     _, separator, name = item.nodeid.partition("::")
     job = child.Job([f"{item.path}{separator}{name}"], speed_tests=speed_tests(item))
     arguments = [str(argument) for argument in config.invocation_params.args]
@@ -29,7 +29,7 @@ def child_for(item: pytest.Item) -> child.Child:
 
 
 def is_child(config: pytest.Config) -> bool:
-    """Return whether this run is a child of another pytest process, which shows and stores the observations."""
+    """Return whether another pytest process started this run. That process shows and stores this run's results."""
     return _JOB in config.stash
 
 
@@ -41,7 +41,9 @@ def speed_tests(item: pytest.Item) -> int:
 
 
 def begin(config: pytest.Config) -> None:
-    """In a child process, apply the job and its options before other plugins read their options."""
+    """If another pytest process started this one, apply the tests and options that it sent, before other plugins read
+    their options.
+    """
     job = child.take_job()
     if job is None:
         return
@@ -56,8 +58,8 @@ def begin(config: pytest.Config) -> None:
 
 
 def begin_worker(config: pytest.Config) -> None:
-    """In a child's pytest-xdist worker, apply the child's job and options, because pytest-xdist passes only the command
-    line to the worker.
+    """In a child's pytest-xdist worker, apply the tests and options that the child received. pytest-xdist itself passes
+    only the command line to the worker.
     """
     sent = getattr(config, "workerinput", {}).get(_OF_CHILD)
     if sent is None:
@@ -69,16 +71,16 @@ def begin_worker(config: pytest.Config) -> None:
 
 
 def _run_only(config: pytest.Config, tests: Sequence[str]) -> None:
-    # Ids are relative to the root directory, but pytest resolves arguments relative to the current folder. The
-    # parameters in an id may contain slashes.
+    # Ids are relative to the root directory, but pytest resolves arguments relative to the current folder. Only the
+    # part before the first :: is a path, because parameters may contain slashes.
     parts = [test.partition("::") for test in tests]
     config.args = [f"{config.rootpath / path}{separator}{name}" for path, separator, name in parts]
     if hasattr(config.option, "pyargs"):
-        config.option.pyargs = False  # these arguments are paths
+        config.option.pyargs = False  # these arguments are paths, not module names
 
 
 class _InChild:
-    """Hooks that are registered only in a child."""
+    """Hooks that are registered only in a child process."""
 
     def __init__(self, config: pytest.Config, job: child.Job) -> None:
         self._config = config
@@ -101,8 +103,8 @@ class _InChild:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, Any, Any]:
         """Keep all tests that the parent requested.
 
-        The parent has already selected these tests, and sharding would select different tests in the child. If the job
-        is only to list tests, the list must also contain tests that addopts deselects.
+        The parent has already selected these tests, and a sharding plugin in the child would drop some of them. If the
+        job is only to list tests, the list must also contain tests that addopts deselects.
         """
         collected = list(items)
         result = yield

@@ -13,15 +13,15 @@ from ..child import Ended
 from . import payload
 from .in_child import child_for
 
-# The default time limit for a whole test, and extra time for the process to start.
+# The default time limit for a whole test, and the extra time for its process to start, in seconds.
 SECONDS = 1800.0
 TO_START = 60.0
 
 
 def run(item: pytest.Item) -> list[pytest.TestReport]:
-    """Run one test in a fresh pytest and return its reports; a child that dies or hangs counts as a failed test."""
+    """Run one test in a fresh pytest process and return its reports. If the process dies or hangs, the test fails."""
     seconds = settings.current.timeout
-    # pytest-timeout interrupts this process, although the test hangs in the child.
+    # If the test hangs in the child, pytest-timeout raises its exception here, and ``run`` then ends the child.
     ended = child_for(item).run(seconds=(seconds or SECONDS) + TO_START, too_long=(pytest.fail.Exception,))
     hook = item.config.hook
     sent = [hook.pytest_report_from_serializable(config=item.config, data=data) for data in ended.results]

@@ -36,7 +36,8 @@ class KnownFailure:
         """Return whether ``error`` is the expected failure: a failed check whose findings all have one of the marker's
         kinds.
 
-        If the marker sets no kinds, all findings must be about the checked code.
+        If the marker sets no kinds, no finding may be a ``timeout`` or ``not-observable``, because these say nothing
+        about the checked code.
         """
         if not isinstance(error, CompileCheckFailed):
             return False
@@ -45,7 +46,7 @@ class KnownFailure:
 
 
 def read(item: pytest.Item) -> list[KnownFailure]:
-    """Return a test's known failures that apply to this torch version; invalid markers are skipped."""
+    """Return a test's known failures that apply to this torch version. If a marker is invalid, return an empty list."""
     try:
         failures = [_parse(item.nodeid, *marker.args, **marker.kwargs) for marker in item.iter_markers(MARKER)]
     except CompileUsageError:  # reported as an error in the test's setup

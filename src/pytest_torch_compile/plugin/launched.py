@@ -20,7 +20,7 @@ from .orphaned import PARENT, end_with_session
 
 # Seconds that a test may continue to run on another rank after it has ended on rank 0.
 TEST_SECONDS = 600.0
-# After a rank is lost: seconds within which the current test can fail by itself.
+# Seconds that the current test has to fail by itself after a rank is lost; then, the session ends.
 END_SECONDS = 8.0
 # Seconds that rank 0 may take to write its report.
 REPORT_SECONDS = 60.0
@@ -55,13 +55,13 @@ def _files(config: pytest.Config) -> Iterator[Path]:
 
 
 def follows(config: pytest.Config) -> bool:
-    """Return whether another rank reports on behalf of this process."""
+    """Return whether this process is a rank other than 0. Rank 0 reports for all ranks."""
     here = launch()
     return here is not None and here.rank > 0 and takes_part(config)
 
 
 def begin(config: pytest.Config) -> None:
-    """On ranks other than 0, reset the options with which plugins write files, before the plugins read them."""
+    """On ranks other than 0, reset the options that make plugins write files, before the plugins read these options."""
     if follows(config):
         for name, value in child.NOT_INHERITED.items():
             if hasattr(config.option, name):
@@ -92,13 +92,13 @@ def _stop_noting(config: pytest.Config) -> None:
 
 
 class LaunchedSession:
-    """The hooks for a process that a launcher started together with other processes."""
+    """The hooks for a process that a launcher started as one of several ranks."""
 
     def __init__(self, config: pytest.Config, asked: bool) -> None:
         self._config = config
         self._asked = asked  # whether a SIGTERM arrived before the other ranks were found
         self._ends_soon = False
-        self._stderr = os.dup(2)  # pytest captures the original descriptor
+        self._stderr = os.dup(2)  # a copy of stderr that pytest does not capture
         termination.end_in_order(config)
         self._at_sigterm = signal.getsignal(signal.SIGTERM)
         signal.signal(signal.SIGTERM, self._asked_to_end)
@@ -108,7 +108,9 @@ class LaunchedSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Find and watch the other ranks; on ranks other than 0, turn off output and stored results."""
+        """Connect to the other ranks and watch them. On ranks other than 0, turn off the output and the plugins that
+        store results.
+        """
         plugins = self._config.pluginmanager
         if follows(self._config):
             reporter = plugins.get_plugin("terminalreporter")
@@ -133,7 +135,9 @@ class LaunchedSession:
         signal.signal(signal.SIGTERM, self._at_sigterm)
 
     def _asked_to_end(self, number: int, frame: FrameType | None) -> None:
-        """Give the current test time to report a failure, because the launcher terminates all ranks when one fails."""
+        """Handle SIGTERM, which the launcher sends to all ranks when one rank fails. The current test gets time to
+        report a failure.
+        """
         self._asked = True
         if self._others is None or self._ends_soon:
             return
@@ -152,7 +156,9 @@ class LaunchedSession:
             self._others.leave("its launcher has exited, so this rank exits too")
 
     def _lost(self, line: str) -> None:
-        """Print the message on one rank, and end the session, because the test might wait for the lost rank forever."""
+        """Handle the loss of a rank: print ``line`` on one rank, and end the session, because the test might wait for
+        the lost rank forever.
+        """
         lost = self._others.lost if self._others else {}
         here = launch()
         if self._session is not None and here is not None:
@@ -194,7 +200,8 @@ class LaunchedSession:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Wait for all ranks; ranks other than 0 also wait for rank 0's report and exit with rank 0's status.
 
-        Otherwise, the launcher could terminate rank 0 too early: it terminates all ranks when one rank fails.
+        Otherwise, the launcher could terminate rank 0 before the report is written: it terminates all ranks when one
+        rank fails.
         """
         if self._others is None:
             return
@@ -208,7 +215,7 @@ class LaunchedSession:
     def pytest_unconfigure(self) -> None:
         """On rank 0, send the exit status to the other ranks, and wait until they have received it.
 
-        The wait is necessary because the store may stop when this process exits.
+        The wait is necessary because the ranks communicate through a store that may stop when this process exits.
         """
         if self._others is None or self._session is None:
             return

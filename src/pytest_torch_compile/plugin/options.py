@@ -27,7 +27,7 @@ OPTIONS: dict[str, str] = {
         "directory)"
     ),
     "perf": "speed tests: off (only pytest-benchmark times them), track (report "
-    "results without failing) or gate (fail on regressions)",
+    "regressions without failing) or gate (fail on regressions)",
     "baselines": "folder for baselines, relative to the root directory (default: baselines)",
     "timeout": "time limit for each check in seconds, or for the whole test under --compile-isolate (default: none, "
     "or 30 minutes under --compile-isolate); a check that exceeds the limit fails and reports the line where it hung",

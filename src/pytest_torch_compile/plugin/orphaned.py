@@ -1,5 +1,5 @@
-"""Terminate pytest-xdist workers at once if their session was killed. Otherwise, the workers would continue for up to
-15 seconds.
+"""Make a process exit about a second after its parent. Without this, pytest-xdist workers continue for up to 15 seconds
+after their session is killed.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable
 from functools import cache
 
-SECONDS = 1.0  # between two checks of whether the parent is still running
+SECONDS = 1.0  # how often to check whether the parent is still running
 PARENT = os.getppid()  # read as early as possible, because the exit of a parent before this line is not detected
 
 
 @cache
 def end_with_session(before: Callable[[], None] = lambda: None, parent: int = PARENT) -> None:
-    """Exit when the parent process exits, after calling ``before``. A second call does nothing."""
+    """Start a thread that calls ``before`` and exits this process once the parent process has exited. A second call
+    with the same arguments does nothing.
+    """
     threading.Thread(target=_watch, args=[before, parent], daemon=True, name="torch-compile session watch").start()
 
 

@@ -27,7 +27,7 @@ class Payload:
     structure: dict[str, Any] | None = None  # the entry of the structure baseline, with its environment
     accepted: dict[str, Any] | None = None  # breaks and recompiles that exceed the test's budget
     environment: dict[str, Any] = field(default_factory=dict)  # the environment of the process
-    usage_error: bool = False  # true if the test called the plugin incorrectly
+    usage_error: bool = False  # whether the test called the plugin incorrectly
 
 
 def begin(item: pytest.Item) -> None:
@@ -42,8 +42,8 @@ def of(item: pytest.Item) -> Payload:
 
 
 def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool, usage_error: bool = False) -> None:
-    """Attach the record to the report of a phase, unless it is empty; if ``always`` is true, attach an empty record as
-    well.
+    """Attach the test's record to the report of a phase (setup, call or teardown). If the test has no record, attach an
+    empty one only if ``always`` is true.
 
     Observations are attached only to the report of the call phase; otherwise, the report of the teardown phase would
     count them again. A usage error is attached to the report of the phase that raised it.
@@ -65,8 +65,8 @@ def read(report: pytest.TestReport | pytest.CollectReport) -> Payload | None:
 
 
 def received(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[pytest.TestReport, Payload]]:
-    """Yield all reports of the run to which a record is attached. A child or worker yields none, because its parent
-    process shows and stores the records.
+    """Yield each report that has a record, with its record. Yield nothing in a child process or a pytest-xdist worker,
+    because the parent process shows and stores the records.
     """
     config = terminalreporter.config
     if not (is_child(config) or hasattr(config, "workerinput")):

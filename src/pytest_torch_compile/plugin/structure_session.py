@@ -1,4 +1,6 @@
-"""The structure baselines in a session: record exact counts, compare them with the stored counts, and write changes."""
+"""Record each test's exact counts, such as graphs, guards and recompiles, compare them with the stored counts, and
+write changes to the structure baselines.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ def is_speed_test(item: pytest.Item) -> bool:
 
 
 def starts_fresh(item: pytest.Item) -> bool:
-    """Return whether a test uses the plugin, or the test's module imports ``compile_guard`` or this package."""
+    """Return whether compiled code is discarded before a test. This is the case if the test uses the plugin, or if its
+    module imports ``compile_guard`` or this package.
+    """
     guard = sys.modules.get(f"{PACKAGE}.check.compile_guard")
     known = [one for one in (sys.modules[PACKAGE], guard, getattr(guard, "compile_guard", None)) if one is not None]
     values = vars(getattr(item, "module", None) or object).values()
@@ -66,8 +68,8 @@ def starts_fresh(item: pytest.Item) -> bool:
 
 
 def first_guard(item: pytest.Item) -> None:
-    """At a test's first ``compile_guard``, discard code that earlier tests compiled, because reused code is not
-    observed.
+    """At a test's first ``compile_guard``, discard code that earlier tests compiled, because ``compile_guard`` does not
+    observe reused code.
     """
     if _GUARDED in item.stash:
         return

@@ -24,7 +24,8 @@ def one_for_each_gpu(config: pytest.Config) -> int | None:
 def measure_alone(config: pytest.Config) -> None:
     """Assign a GPU to a worker, and enable pytest-benchmark, which is normally disabled in workers.
 
-    pytest-benchmark checks an environment variable when it is configured; the variable is restored afterwards.
+    pytest-benchmark is disabled if ``PYTEST_XDIST_WORKER`` is set when it is configured, so this variable is removed
+    until the session starts.
     """
     from ..speed.gpus import give_worker_its_own
 
@@ -35,6 +36,6 @@ def measure_alone(config: pytest.Config) -> None:
 
 
 def say_so_again(config: pytest.Config) -> None:
-    """Restore the environment variable, because the user's tests may read it."""
+    """Restore ``PYTEST_XDIST_WORKER``, because the user's tests may read it."""
     if _NAME in config.stash:
         os.environ[VARIABLE] = config.stash[_NAME]

@@ -15,9 +15,7 @@ _COLUMNS = ("graphs", "ops", "breaks", "recompiles", "seconds", "speedup")
 
 @dataclass(frozen=True)
 class Change:
-    """One difference between the reports, in one test. ``worse`` is true if a gate should fail because of this
-    difference.
-    """
+    """One difference between two reports, in one test. ``worse`` is true if the difference is a regression."""
 
     test: str
     what: str
@@ -50,7 +48,7 @@ def _of(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[Chang
             if before[field] != after[field]:
                 worse = field == "recompiles" and after[field] > before[field]
                 yield Change(name, f"{field} {before[field]} -> {after[field]}", worse=worse)
-    # The speedups of two runs differ because of noise; only the verdict against the baseline shows a regression.
+    # The speedups of two runs differ because of noise; only the comparison with the baseline shows a regression.
     for was, now in zip(old["speed"], new["speed"], strict=False):
         if was["outcome"] != now["outcome"]:
             yield Change(name, f"speed {was['outcome']} -> {now['outcome']}", worse=now["outcome"] == "regressed")

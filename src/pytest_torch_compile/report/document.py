@@ -77,7 +77,9 @@ def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def summary(tests: Sequence[Mapping[str, Any]], exit_status: int) -> dict[str, Any]:
-    """Return the summary figures. ``speedup`` is the geometric mean over the speed tests, or None if there is none."""
+    """Return the counts for the summary. ``speedup`` is the geometric mean over the speed tests, or None if there are
+    none.
+    """
     outcomes = Counter(test["outcome"] for test in tests)
     checks = [check for test in tests for check in test["checks"]]
     speedups = [speed["speedup"] for test in tests for speed in test["speed"] if speed["speedup"]]
@@ -103,7 +105,7 @@ def _result(outcomes: Mapping[str, int], exit_status: int) -> str:
 
 
 def point(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the history point of this document: a few figures for each test."""
+    """Return the history point of this document: each test's outcome and a few numbers."""
     return {
         "created": document["created"],
         "commit": document["commit"],

@@ -16,7 +16,7 @@ def failure_text(report: CompileReport) -> str:
     """Return the findings with limits, evidence and likely fixes, followed by the diagnosis, the calls, and the command
     that runs the test again.
 
-    For a check that passed, return the verdict and a summary of the observations.
+    For a check that passed, return one line with the outcome, and a summary of the observations.
     """
     blocks = [_head(report), *(finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
     if report.diagnosis:
@@ -32,7 +32,7 @@ def failure_text(report: CompileReport) -> str:
         settings = [f"  {deviation}" for deviation in report.deviations]
         blocks.append("\n".join(["Settings that differ from torch's defaults:", *settings]))
     blocks += [f"Not observable: {what}" for what in report.observation.not_observable]
-    blocks += [f"Remark: {remark}" for remark in report.remarks]
+    blocks += [f"Note: {remark}" for remark in report.remarks]
     if report.rerun and report.findings:
         blocks.append(f"Run again: {report.rerun}")
     return terminal_block("\n\n".join(blocks))
@@ -118,7 +118,7 @@ def headline(finding: Finding | Mapping[str, Any]) -> str:
     """Return the one-line message of a finding: ``ranks 0, 1: call 2: output differs from eager: error 0.1, limit 0``.
 
     A finding from a stored report is a mapping; in reports from older versions, its message already contains the calls
-    and figures.
+    and the measured values.
     """
     data = finding.to_dict() if isinstance(finding, Finding) else finding
     owners = [numbered(noun, data[noun + "s"]) for noun in ("rank", "call") if data.get(noun + "s")]

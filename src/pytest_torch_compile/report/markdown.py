@@ -115,5 +115,5 @@ SECTIONS = {
     "\n### Speed\n\n| test | verdict | speedup | wall | device | |\n|---|---|---:|---:|---:|---|\n": _speed,
     "\n### Checks\n\n| test | verdict | graphs | ops | breaks | recompiles | worst error / limit | compile s |\n"
     "|---|---|---:|---:|---:|---:|---:|---:|\n": _checks,
-    "\n### Remarks\n\n": _remarks,
+    "\n### Notes\n\n": _remarks,
 }

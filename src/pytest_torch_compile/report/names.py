@@ -39,8 +39,8 @@ def _cut(names: Sequence[str], width: int, mark: str) -> list[str]:
 
 
 def _middle_out(name: str, width: int, mark: str) -> str:
-    """Use a third of the width for the beginning of the name and the rest for the end, which contains the test's own
-    name.
+    """Shorten a name in the middle. A third of the width shows the beginning, and the rest shows the end, which
+    contains the test's own name.
     """
     if len(name) <= width:
         return name

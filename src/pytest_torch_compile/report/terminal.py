@@ -48,8 +48,8 @@ def expected(row: Mapping[str, str], why: str) -> dict[str, str]:
 
 
 def table(rows: Iterable[dict[str, str]], width: int) -> str:
-    """Return all rows as one table that is ``width`` characters wide, followed by one line for each item that was not
-    observable, each remark, and each check with results that were not compared.
+    """Return all rows as one table that is ``width`` characters wide. After the table, there is one line for each note,
+    each item that was not observable, and each check with results that were not compared.
 
     Long check names are shortened but stay distinct.
     """
@@ -73,7 +73,7 @@ def table(rows: Iterable[dict[str, str]], width: int) -> str:
 
 
 def _notes(entries: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    for title, name in (("Not observable", "not observable"), ("Remark", "remarks")):
+    for title, name in (("Not observable", "not observable"), ("Note", "remarks")):
         for line, checks in Counter(line for entry in entries for line in entry[name].splitlines()).items():
             yield f"{title} in {count(checks, 'check')}: {line}"
     for entry in entries:

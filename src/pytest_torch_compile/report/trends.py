@@ -8,7 +8,7 @@ from typing import Any
 
 from . import document
 
-MOST_TESTS = 30  # tests with plots at the top of the page
+MOST_TESTS = 30  # the maximum number of tests whose plots are at the top of the page
 _OF_TEST = ("breaks", "recompiles", "compile_seconds", "speedup")
 _FAILED = ("failed", "error")
 
@@ -49,7 +49,7 @@ def by_test(
     history: Sequence[Mapping[str, Any]],
     names: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
-    """Return the tests whose results can be plotted over time, worst first, and each test's plots.
+    """Return the tests that have at least two results, each with its plots, worst first.
 
     ``more`` is the number of omitted tests.
     """
@@ -66,7 +66,9 @@ def by_test(
 
 
 def _weight(points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    """Return the sort key: changed verdicts first, then failures, changed counts, changed speed, counts."""
+    """Return the sort key for ``by_test``: tests that both passed and failed come first. Then, the number of failures,
+    the changes in counts, the change in speed and the counts decide.
+    """
     first, last = points[0], points[-1]
     changed = sum(abs(last[name] - first[name]) for name in ("breaks", "recompiles"))
     known = [point["speedup"] for point in points if point["speedup"]]
@@ -82,7 +84,7 @@ def _weight(points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
 def _points(
     test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Return the history points that contain this test, each with the test's figures."""
+    """Return the history points that contain this test, each with the test's values."""
     key = document.key_of(test)
     return [(at, at["tests"][key]) for at in history if key in at["tests"]]
 

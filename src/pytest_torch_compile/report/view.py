@@ -1,4 +1,4 @@
-"""Create text that several output formats share: verdicts, the severity of findings, formatted figures."""
+"""Compute what several output formats show: verdicts, findings in order of severity, and formatted figures."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Found:
 
 
 def rank(kind: str) -> int:
-    """Return the severity rank of a finding kind; 0 is the most severe."""
+    """Return the severity of a kind of finding; 0 is the most severe."""
     return next((severity for severity, kinds in enumerate(SEVERITIES) if kind in kinds), len(SEVERITIES))
 
 
@@ -91,7 +91,7 @@ def sentence(made: Mapping[str, Any]) -> str:
 
 
 def row(test: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a test's figures for a table; a missing figure is None."""
+    """Return a test's values for a table; a missing value is None."""
     checks: Sequence[Mapping[str, Any]] = test["checks"]
     ratios = [c["numerics"]["worst_ratio"] for c in checks if c["numerics"]["leaves"]]
     known = [ratio for ratio in ratios if ratio is not None]

@@ -1,1 +1,3 @@
-"""The speed gate. ``measuring`` needs torch; ``deciding`` imports neither torch nor pytest."""
+"""Measure speed tests, and detect regressions. ``measuring`` needs torch; ``deciding`` imports neither torch nor
+pytest.
+"""

@@ -43,7 +43,7 @@ def run(
 ) -> tuple[dict[str, SpeedSample], Ended]:
     """Run a child process. Returns the child's samples (keyed by test id) and how the child ended."""
     with TemporaryFolder("torch-compile-samples-") as folder:
-        # pytest-benchmark is disabled in pytest-xdist workers, but the child of a worker is not a worker.
+        # Remove this variable, which disables pytest-benchmark: the child of a pytest-xdist worker is not a worker.
         environment = {**(environment or {}), SAMPLES: str(folder), "PYTEST_XDIST_WORKER": None}
         ended = child.run(environment, seconds, stop=stop)
         left = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
@@ -58,7 +58,8 @@ def fresh_sample(
     seconds: float = 900.0,
     stop: threading.Event | None = None,
 ) -> SpeedSample:
-    """Run one test in a fresh process; returns the test's sample. If ``cache`` is None, the compile cache starts empty.
+    """Run one test in a fresh process, and return its measurements. If ``cache`` is None, the compile cache starts
+    empty.
 
     Raises:
         NoFigures: If the test failed, was skipped, or took longer than ``seconds``.
@@ -102,7 +103,7 @@ def fresh_samples(
 
 
 def _as_they_end(running: set[Future[SpeedSample]], folder: Path) -> Generator[SpeedSample, None, None]:
-    """Start the measurements once all processes of a group have compiled, and yield each sample once available."""
+    """Let the processes measure once all of them have compiled, and yield each sample as soon as it is available."""
     number, failed, count = 0, None, len(running)
     while running:
         with events.doing(f"confirming a change: measured {number} of up to {count} more compilations"):
@@ -121,8 +122,8 @@ def _as_they_end(running: set[Future[SpeedSample]], folder: Path) -> Generator[S
 
 
 def cold_and_warm_start(child: Child) -> tuple[float, float]:
-    """Return the compiled leg's cold start and warm start in seconds. Both are measured in fresh processes: the first
-    process starts with an empty compile cache, and the second process uses the cache that the first one filled.
+    """Return the cold start and the warm start of compiled code in seconds. Both are measured in fresh processes: the
+    first process starts with an empty compile cache, and the second process uses the cache that the first one filled.
 
     Raises:
         NoFigures: If a process returned no measurements.

@@ -13,7 +13,7 @@ from .measuring.device import HELD_LOCK, DeviceBusy, device_lock, nvidia_smi
 from .sample import Paired
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# All GPUs of the run. A pytest-xdist worker sees only its own GPU, but additional compilations can use any idle GPU.
+# All GPUs of the run. A pytest-xdist worker uses only one GPU, but additional compilations can use any idle GPU.
 ALL = "PYTEST_TORCH_COMPILE_GPUS"
 SHARED_BY = "PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU"
 
@@ -64,7 +64,8 @@ def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
 def room(memory: Paired | None, uuid: str) -> int:
     """Return how many processes can run a test at the same time on each device; at least one.
 
-    CPU cores and free memory limit the number. ``memory`` is the memory that the test's eager and compiled legs need.
+    CPU cores and free memory limit the number. ``memory`` is the memory that the test needs in eager and in compiled
+    code.
     """
     limits = [(os.cpu_count() or 2) - 1]
     if found := re.search(r"^MemAvailable: +(\d+) kB", _text(MEMORY_OF_HOST), re.M):

@@ -48,7 +48,7 @@ class Compared:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the verdict on each test; returns 1 if there is a regression, and 2 if nothing could be compared."""
+    """Print the result of each test. Returns 1 if there is a regression, and 2 if nothing could be compared."""
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
     parser.add_argument("base", help="revision to compare with, such as main or HEAD~1")
     parser.add_argument(
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def compare_with(
     base: str, arguments: Sequence[str], *, rounds: int = MAX_COMPILATIONS, say: Say = print
 ) -> list[Compared]:
-    """Run the speed tests of this checkout and of ``base`` alternately, and judge each test that exists in both.
+    """Run the speed tests of this checkout and of ``base`` alternately, and compare each test that exists in both.
 
     ``arguments`` are passed to pytest. Each revision runs its own tests against its own sources: the ``src`` folder
     of its checkout, if there is one, and the checkout itself come first on ``PYTHONPATH``. Every run starts with an
@@ -102,7 +102,7 @@ def compare_with(
 
 
 def judged(base: Mapping[str, Sequence[SpeedSample]], here: Mapping[str, Sequence[SpeedSample]]) -> list[Compared]:
-    """Return the verdict on each test."""
+    """Compare each test's samples on both revisions, and return the results."""
     return [_one(test, base.get(test, ()), here[test], len(here)) for test in sorted(here)]
 
 
@@ -142,7 +142,7 @@ def report(compared: Iterable[Compared]) -> list[str]:
 def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) -> tuple[dict[str, SpeedSample], str]:
     """Run one revision's speed tests once, with an empty compile cache and one pytest-xdist worker for each GPU."""
     with TemporaryFolder("torch-compile-cache-") as cache:
-        # These are passed as arguments, because an older revision's plugin may not support job options.
+        # Pass these on the command line, because an older revision's plugin may not support the options in a ``Job``.
         ours = ["--compile-perf=track", f"--compile-cache={cache}", f"--compile-baselines={cache}/none", "-q"]
         if (workers := len(gpus.visible())) > 1 and find_spec("xdist"):
             ours += ["-n", str(workers)]

@@ -14,7 +14,7 @@ SECONDS, PRECISION = 4.0, 0.002
 
 @dataclass(frozen=True)
 class Paired:
-    """One quantity in both legs: a time per call in seconds, or the peak memory in bytes.
+    """One quantity, measured in eager and in compiled code: a time per call in seconds, or the peak memory in bytes.
 
     ``log_ratio`` is log(compiled / eager) over interleaved rounds; it is positive if compiled code is slower.
     ``half_width`` is half the width of the ratio's 95% confidence interval within this process.
@@ -27,7 +27,7 @@ class Paired:
 
 
 class Times(NamedTuple):
-    """The times of both legs in seconds, and log(compiled / eager), as stored in a baseline."""
+    """The eager and the compiled time in seconds, and log(compiled / eager), as stored in a baseline."""
 
     eager: float
     compiled: float
@@ -36,7 +36,7 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True)
 class Exact:
-    """The counts for one leg; a count is None if it was not observed.
+    """The counts for compiled code; a count is None if it was not observed.
 
     These counts are per call: ``kernels`` (including copies and fills), ``collectives``, ``cuda_graphs`` (CUDA graph
     launches), ``syncs`` (how often the host waits for the device), and ``python_calls``. ``memory`` is the peak in
@@ -62,7 +62,8 @@ class Exact:
 
 @dataclass(frozen=True)
 class Run:
-    """One compilation of one test, for comparison: the times of both legs and the conditions of the measurement.
+    """One compilation of one test, as stored for comparison: the eager and compiled times, and the conditions of the
+    measurement.
 
     ``start`` (the cold start) and ``warm_start`` are in seconds. ``code`` identifies the compiled code, and
     ``device_id`` the device. ``kept_cache`` is true if this run used a persistent compile cache.
@@ -84,11 +85,10 @@ class SpeedSample:
 
     ``wall`` is the time per call, ``host`` the time until the call is enqueued, ``device`` the sum of the kernel
     durations, and ``memory`` the peak in bytes. ``kernels``, ``python_calls`` (both per call) and ``cold_start`` (in
-    seconds) are pairs of an eager and a compiled value. ``exact`` contains the compiled leg's counts, and
-    ``breaks`` the compiled leg's graph breaks and their locations. ``start`` contains the compiled leg's cold start and
-    warm start in seconds, each measured in a fresh process. The compile cache is empty for the cold start, and filled
-    for the warm start. ``code`` identifies the compiled code. ``problems`` lists the reasons why the times must not be
-    gated.
+    seconds) are pairs of an eager and a compiled value. ``exact`` contains the counts for compiled code, and ``breaks``
+    the graph breaks and their locations. ``start`` contains the cold start and the warm start of compiled code in
+    seconds, each measured in a fresh process. The compile cache is empty for the cold start, and filled for the warm
+    start. ``code`` identifies the compiled code. ``problems`` lists the reasons why the times must not be gated.
     """
 
     wall: Paired

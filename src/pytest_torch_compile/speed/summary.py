@@ -1,4 +1,4 @@
-"""Finish a session with speed tests: print the table of verdicts, update the baselines, and list unused entries."""
+"""Finish a session with speed tests: print the table of results, update the baselines, and list unused entries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def finish(
     collected: Iterable[str] = (),
     selected: Iterable[str] = (),
 ) -> None:
-    """Print the table of verdicts. If ``update`` is true, also update the baselines and print a table of the changes.
+    """Print the table of results. If ``update`` is true, also update the baselines and print a table of the changes.
 
     Args:
         say: prints a line; accepts colors as keyword arguments, like pytest's terminal reporter.

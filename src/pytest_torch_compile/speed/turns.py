@@ -1,8 +1,8 @@
 """Make fresh processes compile at the same time and measure one after another. Imports neither torch nor pytest.
 
 The parent process creates a folder. Each process writes a file there when it has compiled. When all have compiled, the
-parent writes ``go``, and the processes then measure in turn on each device. So no process compiles while another one
-measures.
+parent writes ``go``, and the processes then measure in turn on each device. So no process compiles while another
+process measures.
 """
 
 from __future__ import annotations
@@ -41,6 +41,6 @@ def environment(folder: Path, device: str) -> dict[str, str | None]:
 
 
 def begin_if_ready(folder: Path, processes: int) -> None:
-    """Start the group's measurements if all of its running processes have compiled."""
+    """Let the processes that share ``folder`` start measuring if ``processes`` of them have compiled."""
     if len(list(folder.glob("ready-*"))) >= processes:
         (folder / "go").touch()

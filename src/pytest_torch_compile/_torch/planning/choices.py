@@ -51,8 +51,8 @@ def fall_back_to_operators(*, on: bool) -> None:
 def choices_of(
     mode: str | None, options: Mapping[str, Any] | None, modules: Iterable[torch.nn.Module] = ()
 ) -> list[str]:
-    """Return a line for each fixed choice that the user's settings, mode or options would leave to timing, and a line
-    if one of the modules would have used the fast path.
+    """Return a line for each choice that this module fixes but the user's settings, mode or options leave to timing. If
+    one of the modules would use the fast path, there is a line for this as well.
     """
     asked = {**_asked, **_options(mode, options)}
     fixed = [text for name, (value, text) in CHOICES.items() if asked.get(name, value) != value]

@@ -40,7 +40,8 @@ class Generated:
 class Generator:
     """The graphs that were generated so far. ``call`` is the number of the current call, starting with 1.
 
-    ``launch`` runs a kernel, given its name, source and arguments; it is set only if planned code computes values.
+    ``launch`` is called with a kernel's name, source and arguments, and runs the kernel. It is set only if planned code
+    computes values.
     """
 
     graphs: list[Generated] = field(default_factory=list)

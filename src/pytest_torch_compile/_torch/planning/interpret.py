@@ -147,7 +147,7 @@ class Interpreted:
 
 
 def _helpers(names: Mapping[str, Any], modules: Any) -> Any:
-    """Return Inductor's helper functions, compiled from their own source but with replacements for Triton's modules."""
+    """Return Inductor's helper functions, compiled again from their source with replacements for Triton's modules."""
     scope: dict[str, Any] = {"_logical": _logical, "_logical_not": _logical_not}
     for name, value in names.items():
         function = getattr(value, "fn", None)  # the function inside the object that triton.jit returned

@@ -1,1 +1,1 @@
-"""Derive verdicts from measured runs. Imports neither torch nor pytest."""
+"""Decide from stored and new measurements whether a test became slower. Imports neither torch nor pytest."""

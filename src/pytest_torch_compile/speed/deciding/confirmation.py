@@ -1,4 +1,4 @@
-"""Confirm a change with more compilations, and combine the results."""
+"""Confirm a change in a speed test by compiling and measuring the test again, and combine the results."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .exact import AllowMore, Difference
 from .stored_runs import StoredTest
 from .times import Verdict
 
-# A function that performs and measures at most the given number of additional compilations, and yields the samples as
-# they become available.
+# A function that compiles and measures again, at most as often as its argument says, and yields each sample as soon as
+# it is available.
 Another = Callable[[int], Generator[SpeedSample, None, None]]
 
 
@@ -24,10 +24,10 @@ class NoFigures(RuntimeError):
 
 @dataclass(frozen=True)
 class Decision:
-    """The verdict on a test, from the times and counts of all its compilations.
+    """The result of one speed test, from the times and counts of all its compilations.
 
-    ``differences`` contains the differences that are certain. ``varying`` contains the differences in the first
-    compilation that the other compilations did not confirm. Autotuning may have caused these differences.
+    ``differences`` contains the counts that certainly differ from the stored counts. ``varying`` contains the other
+    counts that differed in the first compilation. Autotuning may have caused these differences.
     """
 
     samples: list[SpeedSample]
@@ -56,8 +56,8 @@ def decide(
     problems: Sequence[str] = (),
     until_red: bool = False,
 ) -> Decision:
-    """Decide on a test, and request more compilations while the times seem to have changed but there are too few
-    compilations to be sure.
+    """Return the decision on a speed test. Request more compilations while the times seem to have changed and there are
+    too few compilations to be sure.
 
     A second compilation is also requested if a count has changed that may depend on autotuning.
 
@@ -70,7 +70,7 @@ def decide(
     """
     samples, reasons = [first], list(problems)
     further: Iterator[SpeedSample] = iter(())
-    with ExitStack() as running:  # compilations that are no longer needed are ended
+    with ExitStack() as running:  # on exit, ends the processes whose compilations are no longer needed
         while True:
             verdict = times.judge(stored.runs, [sample.run() for sample in samples], tests=tests)
             if why := [*reasons, *dict.fromkeys(problem for sample in samples for problem in sample.problems)]:

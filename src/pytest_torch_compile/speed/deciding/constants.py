@@ -1,23 +1,24 @@
-"""The constants of the speed gate, with the reasons for their values. The measurements are in the study of the gate."""
+"""The constants of the speed gate, with the reasons for their values. ``docs/study-of-the-gate.md`` has the
+measurements.
+"""
 
-# The false-alarm rate for a whole unchanged suite is 1%. Only a fifth of it is divided among the tests, because stored
-# runs that are fast by chance make both the first run and the additional compilations look slow, and because times have
-# heavier tails than a t test assumes.
+# The probability that an unchanged suite fails is limited to 1%. Only a fifth of it, this constant, is divided among
+# the tests. The rest is a margin for two effects: stored runs that are fast by chance make all new runs look slow, and
+# times have heavier tails than a t test assumes.
 FAMILY_LEVEL = 0.002
-# More compilations are requested if the p-value of a change is below this threshold. For 24 unchanged tests, this leads
-# to 5 to 7 additional compilations in total. The threshold for improvements is stricter, because they do not fail a
-# test.
+# More compilations are requested if the p-value of a change is below these thresholds, for slowdowns and improvements
+# respectively. For 24 unchanged tests, this leads to 5 to 7 additional compilations in total. The threshold for
+# improvements is stricter, because an improvement does not fail a test.
 SCREEN_OF_A_LOSS, SCREEN_OF_A_GAIN = 0.05, 0.005
-# Autotuning may choose the same code in a few compilations by chance; in one test, every stored run was a quarter
-# slower than the next run. So there must be enough stored and additional runs for a rank test alone to detect a change:
-# the number of possible orders must be at least this. With 5 stored runs, 7 additional runs are needed; with 7 stored
-# runs, 5; with 10, 4; and with 15, 3. With fewer than 5 stored runs, even the maximum of 7 additional runs is not
-# enough.
+# By chance, autotuning may choose the same code in a few compilations in a row. In one test, every stored run was a
+# quarter slower than the next run. So a rank test alone must be able to detect a change: the stored and additional runs
+# must have at least this many possible orders. With 5 stored runs, 7 additional runs are needed; with 7 stored runs, 5;
+# with 10, 4; and with 15, 3. With fewer than 5 stored runs, even the maximum of 7 additional runs is not enough.
 MIN_ORDERS = 700
-# Includes the first compilation.
+# The maximum number of new compilations of a test, including the first.
 MAX_COMPILATIONS = 8
-# The spread of a few stored runs is a poor estimate, so it is combined with the typical spread, weighted like four more
-# runs.
+# The spread of a few stored runs is a poor estimate, so it is combined with the typical spread (SPREADS), which counts
+# as this many degrees of freedom.
 PRIOR_FREEDOM = 4
 # If the host time is more than this fraction of the wall time, the device waits for the host, and compiled wall time is
 # compared with eager's wall time instead of eager's device time.
@@ -38,8 +39,8 @@ FLOORS = {"device": 0.01, "wall": 0.02, "start": 0.25, "warm_start": 0.25}
 SPREADS = {"device": 0.015, "wall": 0.025, "start": 0.08, "warm_start": 0.08}
 SPREADS_OF_A_KEPT_CACHE = {"device": 0.003, "wall": 0.008, "start": 0.08, "warm_start": 0.08}
 
-# Memory is allocated in whole tensors. Padding that autotuning chose changed the peak by 0.4%.
+# The tolerance for peak memory, as a fraction. Padding that autotuning chose changed the peak by 0.4%.
 MEMORY_SHARE = 0.01
-# In tests with several thousand Python calls, the number of calls differed by up to four between processes that ran the
-# same code. An additional kernel adds about fifteen calls.
+# The tolerance for Python calls. In tests with several thousand Python calls, the number of calls differed by up to
+# four between processes that ran the same code. An additional kernel adds about fifteen calls.
 PYTHON_CALLS_SHARE, PYTHON_CALLS_NUMBER = 0.01, 4

@@ -55,7 +55,7 @@ QUANTITIES = (
     Quantity("python_calls", "Python calls per call", share=PYTHON_CALLS_SHARE, number=PYTHON_CALLS_NUMBER, tuned=True),
 )
 NAMES = tuple(quantity.name for quantity in QUANTITIES)
-# For these quantities, a decrease is a regression, because compiled code or CUDA graphs may no longer be used.
+# A decrease in these quantities is a regression, because the code may no longer run in CUDA graphs.
 KEPT = {"cuda_graphs"}
 
 
@@ -79,7 +79,9 @@ class Difference:
 
 
 def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None) -> list[Difference]:
-    """Return the quantities whose new values are either all above or all below every stored value."""
+    """Return the quantities whose new values are all above, or all below, every stored value by more than the
+    tolerance. ``allow_more`` sets larger allowed increases.
+    """
     found, allowed = [], allow_more or {}
     for quantity in QUANTITIES:
         more = allowed.get(quantity.name, 0)

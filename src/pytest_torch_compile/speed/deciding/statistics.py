@@ -20,7 +20,7 @@ def trimmed_mean(values: Sequence[float]) -> float:
 
 
 def log_ratios(reference: Sequence[float], measured: Sequence[float]) -> list[float]:
-    """Return ``log(measured / reference)`` for each pair of times; it is positive if the measured leg is slower."""
+    """Return ``log(measured / reference)`` for each pair of times; it is positive if the measured time is longer."""
     return [math.log(m / r) for r, m in zip(reference, measured, strict=True)]
 
 

@@ -55,8 +55,8 @@ def _figures(run: Run) -> dict[str, list[float]]:
 
 
 def unknown_device(runs: Sequence[Run], device: str) -> str:
-    """Return the reason why these runs cannot be used to judge runs on ``device``; ``""`` if they can be used. They
-    cannot be used if they come neither from this device nor from enough other devices.
+    """Return the reason why the stored ``runs`` cannot be used to judge a run on ``device``, or ``""`` if they can be
+    used. They cannot be used if they come neither from this device nor from at least three other devices.
     """
     known = {run.device_id for run in runs} - {""}
     if not known or device in known or len(known) >= ENOUGH_DEVICES:
@@ -75,8 +75,8 @@ def other_cache(runs: Sequence[Run], kept_cache: bool) -> str:
     if not runs or kept_cache or not all(run.kept_cache for run in runs):
         return ""
     return (
-        "the baseline was recorded with a persistent compile cache; use such a cache (--compile-cache), or record the "
-        "baseline again"
+        "the baseline was recorded with a persistent compile cache; set a persistent cache (--compile-cache), or "
+        "record the baseline again"
     )
 
 

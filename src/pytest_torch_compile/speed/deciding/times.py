@@ -1,4 +1,5 @@
-"""Derive a verdict on times from stored and new runs. Imports neither torch nor pytest.
+"""Decide from the times of stored and new runs whether a test became slower or faster. Imports neither torch nor
+pytest.
 
 Noise comes from the compilation: the times of two processes that run the same code agree much better than the times of
 two compilations of the same graph. So the times of new compilations are compared with the spread among the stored
@@ -68,8 +69,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on one test, with the change in each measured time. ``undecided`` is true if another compilation
-    would help to decide.
+    """The result for the times of one test, with the change in each measured time. ``undecided`` is true if another
+    compilation would help to decide.
     """
 
     outcome: Outcome
@@ -83,15 +84,15 @@ class Verdict:
 
 
 def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
-    """Return the verdict on one test. ``tests`` is the number of speed tests in the suite. ``new`` contains the first
-    run, followed by the additional runs.
+    """Compare the times of one test with its stored runs. ``tests`` is the number of speed tests in the suite. ``new``
+    contains the first run, followed by the additional runs.
     """
     if not stored:
         return Verdict("no-baseline", reason="the baseline for this environment has no runs of this test")
     metrics = _measured([*stored, *new])
-    # The significance level is divided by the number of tests, of times per test, and of tries per time. The result
-    # is divided by the first run's threshold, because additional runs are judged only if the first run exceeded this
-    # threshold.
+    # The significance level is divided by the number of tests, of times per test, and of tries per time. The result is
+    # divided by the first run's threshold, because additional runs are judged only if the first run's p-value was below
+    # this threshold.
     looks = sum(are_enough(len(stored), further) for further in range(1, MAX_COMPILATIONS))
     level = FAMILY_LEVEL / max(1, tests * len(metrics) * looks) / SCREEN_OF_A_LOSS
     judged = [_judged(metric, stored, new, level) for metric in metrics]
@@ -109,7 +110,7 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
 
 
 def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
-    """Return the verdict on one test that was compiled from scratch on two revisions, alternately. Unlike ``judge``,
+    """Compare the times of one test that was compiled from scratch on two revisions, alternately. Unlike ``judge``,
     this function does not exclude the first run.
     """
     metrics = _measured([*base, *here])
@@ -137,7 +138,7 @@ def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
 
 
 def are_enough(stored: int, further: int) -> bool:
-    """Return whether these numbers of stored and further compilations are enough for a rank test to show a change."""
+    """Return whether a rank test could detect a change with these numbers of stored and further compilations."""
     return math.comb(stored + further, further) >= MIN_ORDERS
 
 
@@ -174,7 +175,7 @@ def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: fl
             return change, False
         return (change, True) if can_decide(stored) else (replace(change, outcome="inconclusive"), False)
     if slower != (first > fmean(before)) or not large:
-        return change, False  # the difference is chance, because the first run was selected for being unusual
+        return change, False  # the additional runs do not confirm the first run
     if slower and _only_eager_changed(metric, stored, new):
         return change, False
     if are_enough(len(before), len(further)) and change.p_value <= level:
@@ -199,8 +200,8 @@ def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequ
 
 
 def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> str:
-    """Return the name of the eager time by which a time is divided, so that the speed of the machine cancels out;
-    return an empty string if the time is not divided.
+    """Return the name of the eager time by which to divide ``metric``, so that the speed of the machine cancels out.
+    Return an empty string if ``metric`` is not divided.
 
     If the kernels limit the compiled wall time, a slower host slows down compiled code less than eager, so compiled
     wall time is compared with eager's device time.

@@ -1,4 +1,4 @@
-"""Create the messages for verdicts. Imports neither torch nor pytest."""
+"""Create the text that describes the results of speed tests. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def interval(change: Change) -> str:
 
 
 def where(decision: Decision, stored: Sequence[Run]) -> str:
-    """Describe where a regression comes from: kernels, host or both. A change in wall time is split between them."""
+    """Describe which side caused a regression: the kernels, the host or both. A change in wall time is split between
+    them.
+    """
     split = split_wall(decision.times, stored, [sample.run() for sample in decision.samples])
     side = side_of(decision.times, split)
     if split is None or side is None:
@@ -47,7 +49,9 @@ def where(decision: Decision, stored: Sequence[Run]) -> str:
 
 
 def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
-    """Return a table of both legs' times in the baseline and now, which shows whether eager became faster."""
+    """Return a table of the eager and compiled times in the baseline and now. It also shows whether eager became
+    faster.
+    """
     lines = [f"{'':22}{'baseline':>12}{'now':>12}{'change':>10}"]
     new = [sample.run() for sample in samples]
     for name in ("wall", "host", "device"):
@@ -81,7 +85,7 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
 
 
 def summary(decision: Decision) -> str:
-    """Return the changes, or else the reason for the verdict, short enough for a table."""
+    """Return the changes or, if nothing changed, the reason for the outcome, short enough for a table."""
     outcome = decision.times.outcome
     words = [str(difference) for difference in decision.differences]
     words += [f"{difference} in one compilation only" for difference in decision.varying]

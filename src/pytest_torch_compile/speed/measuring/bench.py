@@ -37,10 +37,10 @@ PROFILED_SECONDS = 0.01
 
 @dataclass
 class WarmLeg:
-    """One leg after its warm-up.
+    """One version of the target, eager or compiled, after its warm-up.
 
-    ``run`` performs one call, and ``calls`` is the number of calls in a timed block. ``cold_start`` is the time in
-    seconds by which the warm-up calls took longer than warm calls. ``memory`` is the peak memory in bytes.
+    ``run`` performs one call, and ``calls`` is the number of calls in a timed block. ``cold_start`` is the number of
+    seconds that the warm-up calls took in addition to the time of warm calls. ``memory`` is the peak memory in bytes.
     """
 
     run: timing.Run
@@ -50,13 +50,13 @@ class WarmLeg:
 
 
 class Bench:
-    """The eager leg and the compiled leg of ``target(*args, **kwargs)``, both warmed up.
+    """An eager and a compiled version of ``target(*args, **kwargs)``, called legs, both warmed up.
 
     Each leg has a separate copy of the target and the inputs. ``train=True`` adds the backward pass from every
     floating-point output. If ``train`` is a callable, it is the loss function. ``optimizer`` is a function that creates
     an optimizer from the parameters; if it is set, a whole training step is measured. ``compile`` is any
-    ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here. For the
-    compiled leg, ``dynamic_dims`` are marked as dynamic, as in ``check_compile``.
+    ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here. Before
+    compilation, ``dynamic_dims`` are marked as dynamic, as in ``check_compile``.
 
     Raises:
         CompileUsageError: If the target cannot be copied, the backend or mode is unknown, or ``compile`` is combined
@@ -105,7 +105,7 @@ class Bench:
         self._before = self._state()
         self._loaded = code.loaded()
         with calm():
-            with not_captured():  # so that code that compiles during the eager leg is not slowed down by the trace
+            with not_captured():  # so that the trace does not slow down a target that calls torch.compile itself
                 eager = self._warm(partial(build, None))
             with TraceObserver() as observer:
                 compiled = self._warm(partial(build, compiling))
@@ -114,12 +114,14 @@ class Bench:
 
     @calm()
     def measure(self, *, seconds: float = SECONDS, precision: float = PRECISION, raw: bool = False) -> SpeedSample:
-        """Measure both legs in interleaved rounds. The arguments are those of ``measure_compile``."""
+        """Measure the eager and the compiled version in interleaved rounds. The arguments are those of
+        ``measure_compile``.
+        """
         runs = {name: leg.run for name, leg in self.legs.items()}
         calls = {name: leg.calls for name, leg in self.legs.items()}
         if self._cuda:
             # A synchronized call takes longer than a call in a block of calls, and other processes may have used the
-            # device during the warm-up, so the sizes of the blocks are computed again.
+            # device during the warm-up, so compute the number of calls per block again.
             blocks = {name: self.timer.block(run, calls[name])[0] for name, run in runs.items()}
             calls = {name: timing.calls_per_block(seconds) for name, seconds in blocks.items()}
         device: dict[str, list[float]] = {}
@@ -208,7 +210,7 @@ def measure_compile(
 
 
 def _exact(seen: Observation, session: kernels.Profiled | None, memory: int | None, python_calls: int | None) -> Exact:
-    """Return the counts of the compiled leg; counts that this torch version does not provide are None, not zero."""
+    """Return the counts for compiled code; counts that this torch version does not provide are None, not zero."""
     guards = [graph.guards for graph in seen.graphs]
     exact = Exact(memory=memory, python_calls=python_calls)
     if session is not None:

@@ -21,7 +21,7 @@ from .kernels import Run
 from .workload import workload
 
 WARM_UPS = 3  # a CUDA graph warms up, is recorded, and is then replayed
-PROFILED = 4  # so many calls that they outnumber the profiler's own events
+PROFILED = 4  # more calls than the profiler's own events, which ``per_call`` therefore rounds down to none
 
 
 @dataclass(frozen=True)

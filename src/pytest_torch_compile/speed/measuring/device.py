@@ -86,7 +86,7 @@ class DeviceBusy(RuntimeError):
 def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None) -> Iterator[None]:
     """Reserve the device for one speed test inside the ``with`` block, so that no other process measures on it.
 
-    A child that confirms a verdict for this process inherits the lock through an environment variable.
+    A child process that measures for this process inherits the lock through an environment variable.
 
     Raises:
         DeviceBusy: If another process holds the lock for ``wait`` seconds, or another user owns the lock file.
@@ -116,8 +116,8 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
 
 
 def processes_of_holders() -> int:
-    """Return how many of this run's processes may use the device: the pytest-xdist workers that share it and, if this
-    process confirms a change for one of these workers, all processes that confirm the change.
+    """Return how many of this run's processes may use the device: the pytest-xdist workers that share it, and the
+    processes that confirm a change for one of these workers if this process is among them.
     """
     workers = int(os.environ.get("PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU", "1"))
     return workers + int(os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS", "0"))

@@ -81,8 +81,8 @@ def profiled(run: Run, calls: int) -> Profiled:
 def interleaved_sessions(
     legs: Mapping[str, Run], calls: Mapping[str, int], sessions: int
 ) -> tuple[dict[str, list[float]], dict[str, Profiled]]:
-    """Run ``sessions`` profiler sessions for each leg, alternating between the legs. Returns each leg's median device
-    time per call in each session, in seconds, and each leg's final session.
+    """Run ``sessions`` profiler sessions for each function in ``legs``, alternating between them. Returns, for each
+    function, the median device time per call of each session in seconds, and the final session.
     """
     names = list(legs)
     seconds: dict[str, list[float]] = {name: [] for name in names}

@@ -11,10 +11,10 @@ from .kernels import Run
 
 
 def free_leftovers() -> None:
-    """Free memory that earlier tests or autotuning left allocated, because it would distort this leg's measurements.
+    """Free memory that earlier tests or autotuning left allocated, because it would distort the next measurement.
 
-    cuBLAS allocates a workspace at the first matrix product, so a leg's memory would depend on whether the leg runs
-    first.
+    This includes cuBLAS's workspace. cuBLAS allocates it at the first matrix product, so only the code that is measured
+    first would include it.
     """
     gc.collect()
     torch.cuda.synchronize()

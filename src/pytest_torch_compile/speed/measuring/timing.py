@@ -1,4 +1,4 @@
-"""Run interleaved rounds of several legs, timed with CUDA events on a GPU, and with the host clock on other devices."""
+"""Time several functions in interleaved rounds, with CUDA events on a GPU, and with the host clock on other devices."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Timer:
 
 
 def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0) -> tuple[float, float]:
-    """Call the leg until the time per call is steady. Returns the cold start (the time that these calls took in excess
-    of the steady time) and the steady time per call, both in seconds.
+    """Call ``run`` until the time per call is steady, or for about ``seconds`` after the first call. Returns the cold
+    start (the time that these calls took in excess of the steady time) and the steady time per call, both in seconds.
     """
     times: list[float] = []
     while True:
@@ -91,10 +91,11 @@ def calls_per_block(steady: float) -> int:
 def interleave(
     legs: Mapping[str, Run], calls: Mapping[str, int], timer: Timer, *, seconds: float, precision: float
 ) -> dict[str, list[tuple[float, float]]]:
-    """Run rounds of one block per leg, reversing the order of the legs after each round.
+    """Time the functions in ``legs`` in rounds. A round times one block of calls of each function, and the next round
+    reverses the order.
 
-    Stops once half the width of the 95% confidence interval of every leg's ratio to the first leg is at most
-    ``precision``, or after ``seconds``.
+    For each function, the ratio of its time to the first function's time has a 95% confidence interval. Stops once half
+    the width of all these intervals is at most ``precision``, or after ``seconds``.
     """
     names = list(legs)
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
