@@ -18,7 +18,7 @@ Part = Literal["forward", "backward pass", "optimizer step"]
 class CallRecord:
     """The record of one call in one run, eager or compiled.
 
-    ``number`` counts the calls from 1. ``part`` is the last part of the call that started, which raised ``error`` if the
+    ``number`` counts the calls from 1. ``part`` is the last part of the call that started; it raised ``error`` if the
     call failed. ``exceptions`` contains the classes of the exceptions that the call is expected to raise.
 
     ``output`` and ``arguments`` are flattened structures or the values themselves. ``arguments`` contains ``(args,
