@@ -10,10 +10,11 @@ folder=${1:-.}
 mkdir -p "$folder"
 log=$folder/gpu.log
 cores=$(nproc)
+longest_first=(suites/shipping suites/captioning suites/cold_start suites/invariance suites/distributed suites)
 export PYTHONPATH=$PWD/src OMP_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 timeout "${LIMIT:-590}" python3 -m pytest -p pytest_torch_compile.plugin -o addopts="-ra --import-mode=importlib" -v \
-    -n "${WORKERS:-$((cores > 30 ? 28 : cores))}" --dist worksteal --compile-device=cuda --benchmark-skip --durations=20 \
-    "${@:-suites}" >"$log" 2>&1
+    -n "${WORKERS:-$((cores > 30 ? 28 : cores))}" --dist load --maxschedchunk 1 --compile-device=cuda --benchmark-skip \
+    --durations=20 "${@:-${longest_first[@]}}" >"$log" 2>&1
 status=$?
 grep -E "^(FAILED|ERROR) " "$log" | cut -c1-300
 [ $status -eq 124 ] && echo "stopped after ${LIMIT:-590} s; tests that failed before that:" && grep -oE "(FAILED|ERROR) suites[^ ]*" "$log"
