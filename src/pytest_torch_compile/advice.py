@@ -240,12 +240,12 @@ ARTIFACT_STATE = (
     "set the same state before loading the artifact (in this check, with prepare=)"
 )
 ARTIFACT_REFUSES = (
-    "declare the dimensions that vary with dynamic_dims={'x': 0}; if a declared dimension is still fixed, the code "
+    "use dynamic_dims={'x': 0} to declare the dimensions that vary; if a declared dimension is still fixed, the code "
     "specializes it to a constant: set TORCH_LOGS=+dynamic to see where"
 )
 ARTIFACT_SIZES = (
-    "the artifact was built for the sizes in call 1, but does not reject other sizes; declare the dimensions that "
-    "vary with dynamic_dims={'x': 0}"
+    "the artifact was built for the sizes in call 1, but does not reject other sizes; use "
+    "dynamic_dims={'x': 0} to declare the dimensions that vary"
 )
 COMPARE_ARTIFACT = "check the model itself with check_compile(model, calls=[...])"
 TRY_EXPORT = "try via='export': if this also fails, the package is not the cause"

@@ -103,7 +103,7 @@ class Budget:
         return {**limit, "*": limit.get("*", 0)}
 
     def exceeded(self, breaks: Iterable[GraphBreak]) -> dict[str, list[GraphBreak]]:
-        """For each package whose limit is exceeded, return the breaks in it, except the accepted breaks."""
+        """Return the breaks in each package whose limit is exceeded, except accepted breaks."""
         limits = self.breaks_by_package
         counted: dict[str, list[GraphBreak]] = {name: [] for name in limits}
         for found in breaks:
@@ -125,8 +125,8 @@ def as_budget(
     accepted_breaks: Iterable[str] | None,
     max_kernels: int | Mapping[str, int] | None = None,
 ) -> Budget:
-    """Return the budget with its limits replaced by the explicit limits. Where an explicit limit is None, the limit in
-    the budget applies.
+    """Return a budget in which the other arguments override the limits in ``budget``. An argument that is None
+    overrides nothing.
 
     Raises:
         CompileUsageError: If a limit is invalid, or ``budget`` is not a ``Budget``.

@@ -76,7 +76,7 @@ class Job:
 
     tests: Sequence[str] | None = None  # test ids or paths that replace the command line's test ids and paths
     options: Mapping[str, Any] = field(default_factory=dict)  # override the command line and ``NOT_INHERITED``
-    speed_tests: int = 0  # number of speed comparisons in the parent's run; sets the gate's error rate
+    speed_tests: int = 0  # number of speed comparisons in the parent's run; determines their error rate
     results: str = ""  # file for the child's messages, one JSON value per line
     stacks: str = ""  # file for the stacks of the child's threads, written on SIGUSR1
     parent: int = -1  # a pipe's file descriptor; the other end is closed when the parent exits
@@ -235,7 +235,9 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def take_job() -> Job | None:
-    """Return this process's job. Later calls return None, and so do calls in processes that the tests start."""
+    """Return this process's job, or None if this process is not a child. Later calls return None, and so do calls in
+    processes that the tests start.
+    """
     file = os.environ.pop(VARIABLE, None)
     if file is None:
         return None
@@ -245,8 +247,8 @@ def take_job() -> Job | None:
 
 
 def follow(job: Job) -> None:
-    """In a child, exit when the parent exits, even if the parent is killed, and write the stacks of all threads on
-    request.
+    """Make this child exit when its parent exits, even if the parent is killed. Also install a signal handler that
+    writes the stacks of all threads.
     """
     if job.parent < 0:
         return

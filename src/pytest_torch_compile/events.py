@@ -1,4 +1,4 @@
-"""Listeners for finished checks, opened ``compile_guard`` blocks and long-running work.
+"""Listeners for finished checks and for newly opened ``compile_guard`` blocks, and progress messages for long work.
 
 This module imports nothing else from this package, so listening costs nothing while no check runs.
 """
@@ -128,7 +128,7 @@ def doing(what: str) -> Iterator[None]:
 
 @contextmanager
 def sign_of_life(say: Callable[[str], None], what: str) -> Iterator[None]:
-    """Report from time to time how long the ``with`` block has been running, unless the block ends quickly."""
+    """Report the running time of the ``with`` block from time to time, starting after ``FIRST_SECONDS``."""
     done = threading.Event()
     start = time.monotonic()
 

@@ -21,7 +21,7 @@ Slower = Literal["slowdown", "memory", "structure", "host-sync", "compile-time",
 FindingKind = Literal[WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower]
 FINDING_KINDS: tuple[str, ...] = get_args(FindingKind)
 NO_VERDICT: frozenset[str] = frozenset(get_args(NoVerdict))  # kinds of findings that are not about the checked code
-NO_LONGER_FAILS = "known failure no longer fails"  # messages about markers that can be removed start with this
+NO_LONGER_FAILS = "known failure no longer fails"  # start of messages about markers that can be removed
 SEVERITIES = tuple(  # worst first
     get_args(kinds) for kinds in (WrongResult, BrokenPromise, NoVerdict, NotCompiled, CompiledBadly, Slower)
 )

@@ -1,5 +1,5 @@
-"""What torch did while a check ran: graphs, breaks, recompiles, errors. Filled in by the observer; read by checks and
-reports.
+"""What torch did while a check ran: graphs, breaks, recompiles, errors. An observer fills in these objects; checks and
+reports read them.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ class FailedGuard:
 class Recompile:
     """One recompilation, and the guard that failed for each cache entry.
 
-    The first guard is the most informative: the first guard whose cause has not occurred before, or else the guard of
-    the newest cache entry. If the recompiled code continues after a graph break, ``after_break`` is the line of this
-    break; otherwise it is 0.
+    ``guards`` starts with the most informative guard. This is the first guard whose cause has not occurred before or,
+    if there is none, the guard of the newest cache entry. If the recompiled code continues after a graph break,
+    ``after_break`` is the line of this break; otherwise it is 0.
     """
 
     frame: str
@@ -226,7 +226,7 @@ class Collective:
 
 @dataclass
 class CacheCounts:
-    """Lookups in Inductor's graph cache and AOTAutograd's cache."""
+    """The number of hits, misses and bypasses in Inductor's graph cache (``fx``) and AOTAutograd's cache (``aot``)."""
 
     fx_hits: int = 0
     fx_misses: int = 0

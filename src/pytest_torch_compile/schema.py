@@ -50,7 +50,7 @@ def read(path: Path) -> Any:
 
 
 def parse(content: bytes) -> Any:
-    """Return the value of a JSON text. Raises ``Refused`` for the same reasons as ``read``."""
+    """Return the value of a JSON text. Raise ``Refused`` for the same reasons as ``read``."""
     if len(content) > MOST_BYTES:
         raise Refused(f"is larger than {MOST_BYTES // 2**20} MiB")
     try:

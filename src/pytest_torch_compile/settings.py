@@ -32,7 +32,9 @@ class Settings:
 
     @property
     def check_backend(self) -> str:
-        """The default backend of checks. ``--compile-fast`` replaces inductor with aot_eager, which skips codegen."""
+        """The default backend of checks. With ``--compile-fast``, it is aot_eager instead of inductor, to skip code
+        generation.
+        """
         return "aot_eager" if self.fast and self.backend == "inductor" else self.backend
 
 
@@ -58,7 +60,7 @@ def replaced(chosen: Settings) -> Iterator[None]:
 
 
 def below_root(root: Path, folder: str) -> Path:
-    """Return the path of a folder that a setting contains. A relative path is resolved against pytest's root directory,
-    regardless of the current folder.
+    """Return the path of ``folder``, which comes from a setting. A relative path is resolved against pytest's root
+    directory, regardless of the current folder.
     """
     return root / Path(folder).expanduser()

@@ -84,8 +84,8 @@ def widened(own: Budget) -> Budget:
 
 
 def note(report: CompileReport, own: Budget) -> None:
-    """Record the breaks and recompiles that exceed the ``own`` budget. With ``--compile-accept``, remove their
-    findings.
+    """Record the breaks and recompiles that exceed ``own``, the check's budget without the breaks and recompiles that
+    its test accepts. With ``--compile-accept``, remove their findings.
     """
     if current is None:
         return

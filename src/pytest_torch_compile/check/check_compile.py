@@ -114,8 +114,8 @@ def check_compile(
             code, and count them separately.
         dynamic_shapes: Passed to ``torch.compile``: unbacked or shared sizes, in torch's own format (``shapes_spec`` on
             torch 2.13).
-        compile: A function ``target -> compiled target`` that is called instead of ``torch.compile``. It replaces the
-            preceding options, so it must pass them to ``torch.compile`` itself.
+        compile: A function ``target -> compiled target`` that is called instead of ``torch.compile``. The preceding
+            options of ``torch.compile`` are not passed to this function, so it must set them itself.
         dynamic_dims: Dimensions to mark as dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
             A string in place of the range marks the dimension as unbacked, and marks all dimensions with the same
             string as equal in size: ``{"x": {0: "batch"}}``.

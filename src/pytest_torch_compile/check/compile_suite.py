@@ -54,7 +54,7 @@ class CompileSuite:
         )
 
     def test_compile_inference(self) -> None:
-        """Check that a call without gradients matches eager and has no graph breaks."""
+        """Check that a call with gradients turned off matches eager and has no graph breaks."""
         self._check(self._calls()[:1], grad=False)
 
     def test_compile_training(self) -> None:

@@ -73,7 +73,9 @@ def check_ops(work: Work, checked: CheckedOps) -> None:
 
 
 def _check_op(samples: list[Sample], train: bool, checked: CheckedOps) -> None:
-    """Add one finding for each opcheck test that fails. It shows the first set of inputs for which the test fails."""
+    """Add one finding for each opcheck test that fails. The finding shows the first set of inputs for which the test
+    fails.
+    """
     failing: dict[str, list[tuple[Sample, str]]] = {}
     for sample in samples:
         for clause, why in _failures(sample, train, checked).items():

@@ -56,7 +56,7 @@ class Figures:
 def require_countable(budget: Budget, work: Work | None = None, compiling: Compiling | None = None) -> None:
     """Reject limits on quantities that cannot be counted on this machine, since such a limit could never be exceeded.
 
-    ``work`` is None in ``compile_guard``, which does not know the code that runs.
+    ``work`` is None in ``compile_guard``, which does not know in advance which code runs.
 
     Raises:
         CompileUsageError: If a limited quantity cannot be counted; the message shows what is missing.

@@ -44,8 +44,9 @@ def judge(
     limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from
     torch's defaults; if a deviation caused a finding, the finding mentions the deviation.
 
-    ``dynamic`` is the argument of ``torch.compile``. ``stopped_at`` is the line at which torch stopped with
-    ``fullgraph=True``, if ``seen`` is from a second run without ``fullgraph`` and torch captures more ops with it.
+    ``dynamic`` is the argument of ``torch.compile``. ``stopped_at`` is set if a first run with ``fullgraph=True``
+    failed, ``seen`` is from a second run without it, and torch captures more ops with ``fullgraph=True``. It is the
+    line at which the first run failed.
     """
     findings = _graph_breaks(seen.graph_breaks, budget, stopped_at) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget, dynamic)
@@ -122,8 +123,8 @@ def graph_break_finding(found: GraphBreak, total: str, breaks: Sequence[GraphBre
 
 
 def _captured_by_fullgraph(finding: Finding, stopped_at: Location, breaks: Sequence[GraphBreak]) -> Finding:
-    """Return the finding for a break at an op that torch captures with fullgraph=True: the cause is the line at which
-    torch then stopped.
+    """Adapt the finding for a break at an op that torch captures with fullgraph=True. Its cause is ``stopped_at``, the
+    line at which torch stopped with fullgraph=True.
     """
     place = (stopped_at.file, stopped_at.line)
     if finding.location is not None and place == (finding.location.file, finding.location.line):
@@ -159,8 +160,7 @@ def _recompiles(recompiles: Sequence[Recompile], budget: Budget, dynamic: bool |
 
 
 def _constant_sizes(recompiles: Sequence[Recompile], dynamic: bool | None) -> bool:
-    """Return whether the code, and not torch's choice, makes sizes constant, so that marking dimensions as dynamic does
-    not help.
+    """Return whether the code requires constant sizes, so that marking dimensions as dynamic does not help.
 
     torch makes a dimension dynamic in the first recompile that its size causes, and from the start with dynamic=True.
     If the size of the same dimension causes another recompile, the code requires that size.

@@ -1,4 +1,4 @@
-"""Turn exceptions raised in the legs into usage errors or findings."""
+"""Turn exceptions raised in the eager and compiled runs into usage errors or findings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
     """Raise if the check is not possible.
 
     Raises:
-        CompileUsageError: If both legs raise, so the error is in the target; or if the machine is the cause: memory ran
-            out, the compile cache is not writable, or the C++ compiler is missing or fails.
+        CompileUsageError: If both runs raise unexpectedly, so the error is in the target. Also if memory ran out, the
+            compile cache is not writable, or the C++ compiler is missing or fails.
     """
     if isinstance(expected.error, CompileUsageError):
         raise expected.error
@@ -110,8 +110,8 @@ def error_findings(
 
 
 def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:
-    """Return the findings without those about exceptions in a call in which a compilation failed, because the failed
-    compilation is already a finding.
+    """Remove the findings about exceptions in calls in which a compilation failed, because the failed compilation is
+    already a finding.
     """
     failed = {error.call for error in seen.errors if not error.swallowed}
     return [one for one in compared if one.kind != "exception" or not failed & set(one.calls)]

@@ -16,7 +16,7 @@ from ..report.failure_text import count, numbered
 
 
 def require_warmup(warmup: int | None, calls: int) -> None:
-    """Reject a warm-up that includes all calls or none.
+    """Reject a warm-up that consists of all calls or of no calls.
 
     Raises:
         CompileUsageError: If ``warmup`` is less than 1 or not less than the number of calls; the message shows the

@@ -68,7 +68,7 @@ class TimeLimit:
             wait, has_interrupted = SOON_SECONDS, True
 
     def end(self) -> None:
-        """Stop interrupting, because the check has ended."""
+        """Stop interrupting the check, because it has ended."""
         with self._lock:
             self._done.set()
 

@@ -1,1 +1,1 @@
-"""Legs. A leg is one run of a check's calls; all legs of a check start from the same state."""
+"""The runs of a check, called legs. Each leg makes all of the check's calls; all legs start from the same state."""

@@ -99,7 +99,8 @@ def sizes(make_inputs: Callable[..., Any], **dimensions: Iterable[int]) -> list[
 
 
 def padded(lengths: Iterable[int], *, multiple: int) -> list[int]:
-    """Round each length up to the next multiple, as a padding collator does: ``length=padded([13, 17], multiple=8)``.
+    """Round each length up to a multiple of ``multiple``, as a padding collator does. For example, ``padded([13, 17],
+    multiple=8)`` returns ``[16, 24]``.
 
     Raises:
         CompileUsageError: If ``multiple`` is less than 1.
@@ -114,9 +115,8 @@ def random_lengths(
 ) -> list[int]:
     """Draw ``count`` random lengths from ``low`` to ``high``, inclusive. The seed determines the lengths.
 
-    ``distribution`` is a function that uses a ``random.Random`` to draw one length, for example ``lambda r:
-    r.lognormvariate(3, 1)``. The drawn length is rounded and clamped to the range. By default, lengths are uniformly
-    distributed.
+    ``distribution`` is a function that draws one length with a ``random.Random``. The length is rounded and clamped to
+    the range. An example is ``lambda r: r.lognormvariate(3, 1)``. By default, lengths are uniformly distributed.
 
     Raises:
         CompileUsageError: If the range is empty or ``count`` is less than 1.
@@ -143,8 +143,8 @@ def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any
     check.
 
     Raises:
-        CompileUsageError: If the caller passes both arguments and ``calls=``, or neither, or if ``calls=`` is empty or
-            is not a list of calls.
+        CompileUsageError: If the caller passes both arguments and ``calls=``, or passes neither. Also if ``calls=`` is
+            empty or is not a list of calls.
     """
     if calls is None:
         if not args and not kwargs:

@@ -84,7 +84,9 @@ class Compiling:
 
     @property
     def checked_mode(self) -> str:
-        """The checked mode: ``fullgraph``, ``default`` (for ``fullgraph=False``), or ``custom compile function``."""
+        """The mode that the report shows: ``fullgraph``, ``default`` (for ``fullgraph=False``), or ``custom compile
+        function``.
+        """
         if self.wrapper is not None:
             return "custom compile function"
         return "fullgraph" if self.fullgraph else "default"

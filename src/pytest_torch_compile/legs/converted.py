@@ -45,7 +45,7 @@ def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
             continue
         with below_subclasses():
             made = _converted(state, change, bases)
-        if not can_swap_data(state.data, made):  # for example, the data of a CPU tensor cannot be meta
+        if not can_swap_data(state.data, made):  # for example, if CPU data is moved to the meta device
             contents.replacements.add(tensor, _converted_whole(tensor, change))
         elif made is not state.data:
             contents.held[key] = state.with_data(made)
@@ -77,7 +77,7 @@ def _converted_whole(tensor: torch.Tensor, change: Convert) -> torch.Tensor:
             changed = torch.nn.Parameter(changed, tensor.requires_grad)
         changed.requires_grad_(tensor.requires_grad)
     if not is_wrapper(tensor):
-        changed.__dict__.update(tensor.__dict__)  # contains the marks for dynamic dimensions
+        changed.__dict__.update(tensor.__dict__)  # copies the marks for dynamic dimensions
     return changed
 
 
@@ -91,7 +91,8 @@ def with_replacements(call: Call, replacements: Replacements) -> Call:
 
 @contextmanager
 def on_device(target: Any, calls: Sequence[Call], device: str | None) -> Iterator[list[Call]]:
-    """Move the target and calls to a device inside the ``with`` block; yields the calls to run on that device.
+    """Inside the ``with`` block, move the target and the arguments of the calls to a device; yield the moved calls. If
+    ``device`` is None, nothing is moved.
 
     Raises:
         CompileUsageError: If the device is not available.

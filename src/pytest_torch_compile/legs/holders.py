@@ -26,7 +26,7 @@ class Holder(Protocol):
 
     @property
     def key(self) -> Key:
-        """A key that is the same for all holders of the same content."""
+        """A key that identifies the content. Two holders of the same content have equal keys."""
 
     def has(self, content: Any) -> bool:
         """Return whether the current content equals ``content``, which ``read`` returned earlier."""
@@ -38,8 +38,8 @@ class Holder(Protocol):
         """Replace the current content with ``content``."""
 
     def replaced(self, content: Any, replace: Replace) -> Any:
-        """Return ``content`` with each object replaced by the result of ``replace``. If ``replace`` changes no object,
-        return ``content`` itself.
+        """Return ``content`` with ``replace`` applied to each object in it. If ``replace`` changes no object, return
+        ``content`` itself.
         """
 
 
@@ -55,7 +55,7 @@ class Variable:
     assign: Callable[[Any], None] | None
 
     def has(self, content: Any) -> bool:
-        """Return whether the variable has this value."""
+        """Return whether the value of the variable is the object ``content``."""
         return self.read() is content
 
     def put(self, content: Any) -> None:
@@ -64,7 +64,7 @@ class Variable:
             self.assign(content)
 
     def replaced(self, content: Any, replace: Replace) -> Any:
-        """Return the replacement of the value; for a function default, return the value unchanged."""
+        """Return the value with ``replace`` applied; for a function default, return the value unchanged."""
         return replace(content) if self.assign is not None else content
 
 
@@ -81,7 +81,7 @@ def global_variable(label: str, namespace: dict[str, Any], name: str) -> Variabl
 
 
 def closed_over(label: str, cell: types.CellType) -> Variable:
-    """Create the holder for a variable over which a function closes."""
+    """Create the holder for a closed-over variable of a function."""
 
     def read() -> Any:
         try:
@@ -99,8 +99,8 @@ def closed_over(label: str, cell: types.CellType) -> Variable:
 
 
 def context_variable(variable: contextvars.ContextVar[Any]) -> Variable:
-    """Create the holder for a context variable. A variable that was never set is reset to its default value; a variable
-    without a default value cannot be unset again.
+    """Create the holder for a context variable. To restore a variable that was never set, the holder sets it to its
+    default value. Without a default value, the variable keeps its new value, because Python cannot unset it.
     """
 
     def read() -> Any:
@@ -119,7 +119,7 @@ def context_variable(variable: contextvars.ContextVar[Any]) -> Variable:
 
 
 class Attributes:
-    """The attributes and the class of an object."""
+    """A holder of an object's attributes and class."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -148,7 +148,7 @@ class Attributes:
         _reorder(self.value, held)
 
     def replaced(self, content: tuple[type, dict[str, Any]], replace: Replace) -> tuple[type, dict[str, Any]]:
-        """Return the class, and the attributes with their values replaced by ``replace``."""
+        """Return the class, and the attributes with ``replace`` applied to each value."""
         held = _replaced_values(content[1], replace)
         return content if held is content[1] else (content[0], held)
 
@@ -168,7 +168,7 @@ def _replaced_values(held: dict[str, Any], replace: Replace) -> dict[str, Any]:
 
 
 class ClassAttributes:
-    """The attributes of a class that are neither methods nor descriptors."""
+    """A holder of the attributes of a class that are neither methods nor descriptors."""
 
     def __init__(self, kind: type) -> None:
         self.kind = kind
@@ -196,11 +196,13 @@ class ClassAttributes:
                 type.__setattr__(self.kind, name, value)
 
     def replaced(self, content: dict[str, Any], replace: Replace) -> dict[str, Any]:
-        """Return the attributes with their values replaced by ``replace``."""
+        """Return the attributes with ``replace`` applied to each value."""
         return _replaced_values(content, replace)
 
     def labelled(self) -> Iterator[tuple[str, Any]]:
-        """Yield the attributes and their labels, including user-defined descriptors, which may store values."""
+        """Yield a label and the value of each attribute, including user-defined descriptors, because these may store
+        values.
+        """
         for name, value in vars(self.kind).items():
             if name in self.read() or (is_descriptor(value) and is_open(value)):
                 yield f"class attribute {self.kind.__name__}.{name}", value
@@ -212,7 +214,7 @@ def is_descriptor(value: Any) -> bool:
 
 
 class Items:
-    """The items of a list, deque, set or dict, in their order."""
+    """A holder of the items of a list, deque, set or dict, in their order."""
 
     def __init__(self, container: Any) -> None:
         self.value = container
@@ -239,7 +241,7 @@ class Items:
             (kind.update if is_a(self.value, set) else kind.extend)(self.value, content)
 
     def replaced(self, content: list[Any], replace: Replace) -> list[Any]:
-        """Return the items with each one replaced by the result of ``replace``; the keys of a mapping are kept."""
+        """Return the items with ``replace`` applied to each item; in a mapping, only to the values."""
         pairs = is_a(self.value, dict)
         new = [(item[0], replace(item[1])) if pairs else replace(item) for item in content]
         return content if _same_objects(new, content) else new
@@ -256,7 +258,9 @@ def _same_objects(before: list[Any], after: list[Any]) -> bool:
 
 
 class TensorObject:
-    """A tensor's state other than its data: which memory it uses, and its gradient, flags, hooks and attributes."""
+    """A holder of a tensor's state other than its data: which memory it uses, and its gradient, flags, hooks and
+    attributes.
+    """
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.value = tensor
@@ -280,8 +284,8 @@ class TensorObject:
 
 
 class Memory:
-    """A range of bytes in a storage, which contains the data of one or more tensors. If ``on_host`` is true, copies of
-    the bytes are kept in host memory.
+    """A holder of a range of bytes in a storage. The bytes are the data of one or more tensors. If ``on_host`` is true,
+    copies of the bytes are kept in host memory.
     """
 
     def __init__(self, bytes_: Extent, on_host: bool) -> None:
@@ -338,7 +342,8 @@ def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder
         yield known
     elif is_a(value, torch.nn.Module):
         yield Attributes(value)
-        # ``reached`` does not treat a module's tables of parameters, submodules and hooks as attributes.
+        # The tables of parameters, submodules and hooks get separate holders, because ``reached`` does not visit the
+        # tables themselves.
         yield from (Items(table) for table in attributes(value).values() if is_a(table, (dict, set)))
     elif is_a(value, types.FunctionType) or is_open(value):
         yield Attributes(value)

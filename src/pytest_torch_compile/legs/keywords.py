@@ -21,10 +21,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Keywords:
-    """The options of a function that runs a target. ``holder`` is the option that contains the target's arguments.
+    """The options of a function that runs a target, such as ``check_compile``.
 
-    ``holder`` is ``calls`` for a check and ``kwargs`` for a measurement. If this option is set, all other keywords are
-    options.
+    ``holder`` is the name of the option that contains the target's arguments: ``calls`` for a check, ``kwargs`` for a
+    measurement. If the caller passes this option, all other keywords are treated as options.
     """
 
     function: str
@@ -95,7 +95,7 @@ class Keywords:
 
 
 def near(name: str, options: Collection[str]) -> str:
-    """Return the option that is most similar to a misspelled name; empty if no option is similar."""
+    """Return the option that is most similar to a misspelled name, or an empty string if no option is similar."""
     return next(iter(difflib.get_close_matches(name, sorted(options), n=1, cutoff=0.8)), "")
 
 
@@ -106,9 +106,10 @@ def keyword_options(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def clear_keywords(holder: str, also: Iterable[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function, so that ambiguous keywords are rejected before the function runs.
+    """Return a decorator that makes a function reject ambiguous keywords.
 
-    Inside the function, an option set to its default could not be distinguished from an option that is not set.
+    The decorator checks the keywords before it calls the function. Inside the function, it is unknown whether the
+    caller passed an option with its default value, or did not pass the option.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -131,7 +132,7 @@ def _named_parameters(target: Any, args: Sequence[Any]) -> set[str]:
     position.
     """
     function = uncompiled(target)
-    # A module's signature is the signature of __call__, which accepts all arguments.
+    # inspect.signature of a module describes __call__, which accepts any arguments.
     function = function.forward if isinstance(function, torch.nn.Module) else function
     try:
         signature = inspect.signature(function)

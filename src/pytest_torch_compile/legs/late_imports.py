@@ -1,4 +1,4 @@
-"""Keep the changes that importing a module makes, such as filling a registry, if the import happens during a run."""
+"""Keep the changes that an import makes during a run, for example when the imported module registers itself."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _Named = dict[Any, Any]
 
 
 class LateImport:
-    """An import that happens during a run. ``end`` compares the references before and after the import, and adds the
-    changes to the snapshot's initial contents, from which every run starts.
+    """An import that happens during a run. ``end`` finds the variables, attributes and items that changed during the
+    import. It adds the changes to the snapshot's initial contents, from which every run starts.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -41,7 +41,9 @@ def _referring(snapshot: Snapshot) -> dict[Key, Holder]:
 
 
 def _named(holder: Holder, content: Any) -> _Named:
-    """Return the values in the content, by name, dict key, list position or set member."""
+    """Return the values in a holder's content as a dict, keyed by attribute name, dict key, list position or set
+    member.
+    """
     if isinstance(holder, Variable):
         return {"": content}
     if isinstance(holder, Attributes):
@@ -67,7 +69,7 @@ class _Name:
 
 
 def _with(holder: Holder, content: Any, changed: _Named) -> Any:
-    """Return the content with some values changed; ``EMPTY`` removes a value."""
+    """Return the content with the values in ``changed`` replaced; ``EMPTY`` removes a value."""
     if isinstance(holder, Variable):
         return changed[""]
     new = {name: value for name, value in {**_named(holder, content), **changed}.items() if value is not EMPTY}

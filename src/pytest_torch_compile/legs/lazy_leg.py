@@ -10,7 +10,7 @@ from .leg import Leg
 
 
 class LazyLeg:
-    """A run of the calls that starts only on demand, such as the fp64 reference or the second eager run.
+    """A run of the calls that starts only on demand, for example the fp64 reference run or a second eager run.
 
     ``why_not`` is the error that made the run impossible, or None.
     """

@@ -95,7 +95,7 @@ class World:
 
 @dataclass
 class _Left:
-    """The state after a call: parameters and buffers, and other state."""
+    """The state after a call: parameters and buffers (``state``), and all other state (``kept``)."""
 
     state: Flat = field(default_factory=Flat)
     kept: Flat = field(default_factory=Flat)
@@ -244,7 +244,8 @@ class Leg:
         record.input_grads = settled(_flat(record.input_grads)).leaves
         if self._left is None:
             left = _Left(*(settled(flat, copy=False, contents=before) for flat in (left.state, left.kept)))
-        # A compile wrapper may add attributes to its target; other writes are compared.
+        # Only attributes are recorded here. A compile wrapper may add attributes to its target, and these are not
+        # compared.
         at_start = {path: node for path, node in left.kept.nodes.items() if path.startswith("attribute ")}
         self._at_start = self._at_start or Flat(at_start)
         record.kept_at_start, record.initial_kept = self._at_start, left.kept.tensors
@@ -332,8 +333,8 @@ class Leg:
 
     @contextmanager
     def _own_process(self) -> Iterator[None]:
-        """Inside the ``with`` block, apply this run's process state. A change that a call makes to it affects only
-        later calls of the same run.
+        """Inside the ``with`` block, apply this run's process state. If a call changes this state, the change affects
+        only later calls of the same run.
         """
         callers = ProcessState.now()
         with kept_dispatch_keys():

@@ -162,8 +162,8 @@ def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
 
 
 def while_it_lasts(flat: Flat, snapshot: Snapshot) -> Flat:
-    """Return the structure with copies of the tensors that consist of several parts, such as sparse tensors. The caller
-    calls this function before the tensors' state is restored.
+    """Return the structure, with copies in place of tensors that consist of several parts (such as sparse tensors).
+    Call this function before the tensors' state is restored.
     """
     return _with_tensors(flat, lambda tensor: _copied_whole(tensor, snapshot))
 

@@ -1,7 +1,7 @@
 """Walk the contents of objects: attributes, items, closed-over variables, defaults, gradients, hooks.
 
-This never runs user code: it does not call an object's properties or ``__getattr__``, and it does not apply ``len``,
-``==``, ``bool``, ``repr`` or ``hash`` to an object.
+The walk never runs user code: it does not call an object's properties or ``__getattr__``, and it does not apply
+``len``, ``==``, ``bool``, ``repr`` or ``hash`` to an object.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def is_plain(value: Any) -> bool:
 
 
 def parts(value: Any) -> Parts:
-    """Yield the access path and the value of each part of ``value``. A path is ``.name``, ``[0]`` or ``['key']``, for
-    example.
+    """Yield the access path and the value of each part of ``value``. Examples of paths are ``.name``, ``[0]`` and
+    ``['key']``.
     """
     if is_plain(value) or is_a(value, (str, bytes, int, float)):
         return
@@ -180,7 +180,7 @@ def items(container: Any) -> list[Any]:
 
 
 def cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:
-    """Return the variables over which a function closes, with their names."""
+    """Yield the name and the cell of each closed-over variable of a function."""
     return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
 
 

@@ -42,8 +42,8 @@ class SharedItems:
 
 
 def renewal(value: Any) -> Callable[[], Any] | None:
-    """Return a function that creates an object in the same iteration state as ``value``, or, for an ``lru_cache``
-    function, with an empty cache. Return None if all runs can share ``value``.
+    """Return a function that recreates ``value`` for one run: an iterator or generator at the same position, or an
+    ``lru_cache`` function with an empty cache. Return None if all runs can share ``value``.
     """
     if is_a(value, types.GeneratorType):
         has_started = inspect.getgeneratorstate(value) != inspect.GEN_CREATED

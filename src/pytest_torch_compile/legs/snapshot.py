@@ -133,7 +133,8 @@ class Snapshot:
         """Install a run's contents inside the ``with`` block, and restore the caller's contents afterwards.
         ``contents`` receives the changes made inside the block.
 
-        The caller's contents are always restored, however the block ends, even if restoring them is interrupted.
+        The caller's contents are always restored, regardless of how the block ends, and even if restoring is
+        interrupted.
         """
         try:
             self._running = contents

@@ -33,7 +33,7 @@ class Factory:
 
 
 def factory(make: Callable[[], Any]) -> Factory:
-    """Make each run of a check create a new target, with the check's seed: ``check_compile(factory(make_model), x)``.
+    """Make each run of a check create a new target, after the check sets its seed: ``check_compile(factory(make), x)``.
 
     Use this function for a target whose state cannot be restored, such as a target that uses a network connection or
     writes to a file.
@@ -73,7 +73,9 @@ def _parts(target: Any) -> Iterator[tuple[str, Any]]:
 
 
 def argument_names(target: Any) -> tuple[str, ...]:
-    """Return the names of a target's positional arguments, as far as the target's signature contains them."""
+    """Return the names of the positional parameters in a target's signature, or an empty tuple if the signature is
+    unknown.
+    """
     if is_a(target, Factory):
         return ()
     function = target.forward if is_a(target, torch.nn.Module) else target

@@ -13,7 +13,7 @@ Sharing = dict[tuple[str, str], int]
 
 
 def storage_key(tensor: torch.Tensor) -> tuple[str, int] | None:
-    """Return a key that is the same for all tensors that use one storage; None for a tensor without a storage."""
+    """Return a key that identifies a tensor's storage, or None for a tensor without a storage."""
     if tensor.numel() == 0 or tensor.layout is not torch.strided or tensor.is_nested or tensor.device.type == "meta":
         return None
     try:

@@ -26,8 +26,8 @@ Legs = tuple[Flat, Flat]  # the eager values and the compiled values
 
 @dataclass
 class Comparison:
-    """The result of comparing one call. ``reference`` is the reference by which leaves outside their tolerance were
-    judged.
+    """The result of comparing one call. ``reference`` is the type of reference run that was used for leaves outside
+    their tolerance.
 
     ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, and ``ignored`` the leaves
     that the user ignores. ``raised`` is true if a run raised an exception, in which case there was nothing to compare.
@@ -150,7 +150,7 @@ def _values(record: CallRecord | None) -> dict[str, torch.Tensor] | None:
 
 
 def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Finding]:
-    """Yield findings for containers, and for leaves that are not tensors."""
+    """Yield a finding for each container that differs, and for each leaf that differs and is not a tensor."""
     for path, line in structure_differences(*legs):
         yield messages.structure_finding(record, name, path, line)
     for path, left, right in _common(legs):
@@ -212,8 +212,9 @@ def _value_findings(
     judged: Judgement,
     metadata: dict[str, list[MetadataDifference]],
 ) -> list[Finding]:
-    """Return a finding for each kind of wrong value. Metadata differences of these leaves are moved from ``metadata``
-    into the finding.
+    """Return one finding for each group of failing leaves. Leaves are in one group if they have the same finding kind
+    and the same result of ``_write`` (lost, unexpected or neither). The metadata differences of these leaves are moved
+    from ``metadata`` into the finding.
     """
     before, compiled_before = before_the_call(record, name), before_the_call(compiled, name)
     stepped = {record.state_label(key) for key in record.state if record.is_parameter(key) and record.optimizer_steps}
@@ -233,7 +234,7 @@ def _value_findings(
 
 def _write(pair: Pair, before: torch.Tensor | None, compiled_before: torch.Tensor | None) -> messages.Write:
     """Return ``lost`` if only eager writes the leaf in this call, ``unexpected`` if only compiled code writes it, and
-    an empty string otherwise: the values may also differ because of an earlier call.
+    an empty string otherwise (for example, if both write the leaf, but with different values).
     """
     if before is None or not _comparable(pair.eager, before):
         return ""

@@ -13,8 +13,8 @@ from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
-    """Yield a path and a message for each container that differs and for each leaf whose type differs. Subpaths of such
-    a path are skipped.
+    """Yield a path and a message for each container that differs and for each leaf whose type differs. Subpaths of a
+    yielded path are skipped.
     """
     found: list[str] = []
     for path in dict.fromkeys([*eager.nodes, *compiled.nodes]):
@@ -56,8 +56,8 @@ def _type_name(node: Node) -> str:
 
 
 def as_tensor(leaf: Any) -> torch.Tensor | None:
-    """Return a leaf as a tensor if the leaf is judged by its error: if it is a tensor, a NumPy array or scalar, or a
-    Python float or complex number. Return None for any other leaf.
+    """Convert a leaf to a tensor. The leaf is a tensor, a NumPy array or scalar, or a Python float or complex number.
+    Return None for any other leaf.
     """
     if isinstance(leaf, torch.Tensor):
         return leaf

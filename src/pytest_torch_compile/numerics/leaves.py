@@ -63,7 +63,7 @@ class LeafVerdict:
 
 @dataclass(frozen=True)
 class Pair:
-    """One leaf in both runs, as strided tensors with the same shape and dtype."""
+    """The eager and compiled values of one leaf, as strided tensors with the same shape and dtype."""
 
     path: str
     section: SectionName
@@ -73,7 +73,7 @@ class Pair:
 
 @dataclass
 class Judgement:
-    """The results for all leaves of a call, and the reference that was needed."""
+    """The results for all leaves of a call, and the type of reference run that was used."""
 
     verdicts: dict[str, LeafVerdict] = field(default_factory=dict)
     reference: Reference = Reference.NOT_NEEDED
@@ -121,7 +121,8 @@ def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
             return replace(_verdict_within(pair, given), rule="given")
         return _verdict_within(pair, rule.near(pair.eager.dtype, root_mean_square(pair.eager)))
     verdict = _verdict_within(pair, Tolerance(0.0, 0.0))
-    # Errors are measured in float64, in which different large integers may become equal, so count at least one.
+    # Errors are measured in float64, in which different large integers may become equal, so at least one wrong element
+    # is counted.
     return replace(verdict, measures=(Measured("wrong elements", float(max(verdict.differing, 1)), 0.0),))
 
 
@@ -157,8 +158,9 @@ def _judge_by_reference(failing: Sequence[Pair], pairs: Sequence[Pair], truth: V
             by_section.setdefault(pair.section, []).append(found)
     levels = {section: Level.of(found) for section, found in by_section.items()}
     overall = Level.of(measured.values())
-    # Correct gradients can consist of rounding errors only, so the outputs show whether fp64 computed the same
-    # function. Outputs that are bitwise equal were not measured, so they are not evidence against the reference.
+    # Correct gradients may consist only of rounding errors. Therefore, the outputs determine whether the fp64 run
+    # computed the same function as eager. Outputs that are bitwise equal were not measured, so they are not evidence
+    # against the reference.
     has_outputs = any(pair.section == "output" for pair in pairs)
     outputs = levels.get("output", Level() if has_outputs else overall)
     for pair in failing:
@@ -185,7 +187,9 @@ def _errors(pair: Pair, truth: Values) -> Errors | None:
 
 
 def _exceeds_alone(pair: Pair) -> bool:
-    """Return whether a leaf passes only because eager itself has a large error against the reference."""
+    """Return whether a leaf exceeds the tolerance that applies without a reference. If the leaf passed nevertheless, it
+    passed because eager itself has a large error against the reference.
+    """
     return not _verdict_within(pair, rule.alone(pair.eager.dtype, root_mean_square(pair.eager))).ok
 
 
@@ -211,7 +215,7 @@ def _judge_by_spread(
 
 
 def _dirty_free_memory(pairs: Sequence[Pair]) -> None:
-    """Fill memory that a second run will reuse, so that reads of uninitialized memory are noticed."""
+    """Fill memory that a second run will reuse, so that a read of uninitialized memory changes that run's results."""
     dirty = [
         torch.full_like(pair.eager.detach(), 85) for pair in pairs for _ in range(3) if pair.eager.numel() < 1 << 20
     ]
@@ -238,7 +242,9 @@ def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
 def _judge_by_perturbed_rounding(
     failing: Sequence[Pair], truth: Values, runs: Iterable[Values], result: Judgement
 ) -> None:
-    """Widen the limits of leaves, because errors that also occur in eager with perturbed rounding are acceptable."""
+    """Widen the limits of failing leaves, because errors that also occur in eager with perturbed rounding are
+    acceptable.
+    """
     candidates = [
         _Widening(pair, result.verdicts[pair.path], truth)
         for pair in failing

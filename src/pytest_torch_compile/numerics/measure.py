@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 
 PIECE = 1 << 20  # number of elements copied at once if they are not contiguous
-# Number of float64 elements held at once. On a CPU, the elements must fit in a core's cache, and there must be fewer
-# than 32,768 of them, because for 32,768 elements torch starts threads, which would take longer than the block itself.
-# On other devices, a piece is one block.
+# Number of float64 elements in a block on a CPU. A block must fit in a core's cache. It must have fewer than 32,768
+# elements: from that size on, torch starts threads, and starting them takes longer than processing the block. On other
+# devices, a block has up to ``PIECE`` elements.
 BLOCK_ON_CPU = 24 << 10
 
 
@@ -35,8 +35,8 @@ class Errors:
     results.
 
     The slopes are the errors in scale: they describe the errors as a linear function of the reference. ``carrying`` is
-    the effective number of elements that determine a slope. In most leaves, this is the number of all elements, but it
-    is small if only a few elements are large. It is computed from the kurtosis of the reference, which is 3 for a
+    the effective number of elements that determine a slope. In most leaves, it is equal to the number of elements, but
+    it is small if only a few elements are large. It is computed from the kurtosis of the reference, which is 3 for a
     normal distribution. ``channels`` is 0 if the channel means were not measured.
     """
 

@@ -1,4 +1,4 @@
-"""Turn differences into findings, each with its kind, leaf, worst element and fix."""
+"""Turn differences between eager and compiled results into findings with the worst element and a fix."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ STRUCTURE_KINDS: dict[SectionName, FindingKind] = {**VALUE_KINDS, "output": "met
 METADATA_KINDS: dict[SectionName, FindingKind] = {"argument": "mutation", "kept": "state"}
 
 _LISTED = 5
-# Accumulated rounding errors exceed their limit slightly, but a wrong kernel, index or mask exceeds it by orders of
-# magnitude.
+# An error that exceeds its limit by at most the factor ``_CLOSE`` may be accumulated rounding. An error that exceeds it
+# by more than the factor ``_FAR`` indicates a bug, such as a wrong kernel, index or mask.
 _CLOSE, _FAR = 10, 1000
 
 
@@ -168,8 +168,8 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
 
 
 def _same_exception(eager: BaseException, compiled: BaseException) -> bool:
-    """Return whether two exceptions match: one class is equal to, or a subclass of, the other class, or the compiled
-    run's exception wraps or mentions an exception with the eager exception's class name.
+    """Return whether two exceptions match. They match if their classes are equal, if one class is a subclass of the
+    other, or if the compiled run's exception wraps or mentions an exception with the eager exception's class name.
     """
     if isinstance(compiled, type(eager)) or isinstance(eager, type(compiled)):
         return True

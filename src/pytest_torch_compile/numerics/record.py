@@ -33,8 +33,8 @@ class CallRecord:
     ``kept`` is other state of the target, such as attributes and closed-over variables. ``kept_at_start`` is this other
     state before the first call, and ``initial_kept`` contains the tensors in this other state before the current call.
 
-    ``sharing`` lists the outputs that share memory with other tensors; it is None if the sharing was not recorded while
-    the run's tensors were installed.
+    ``sharing`` lists the outputs that share memory with other tensors. If it is None, it was not recorded during the
+    run.
     """
 
     number: int = 1

@@ -1,4 +1,6 @@
-"""The rule that judges one floating-point leaf, with its constants and limits. ``docs/numerics.md`` explains them."""
+"""The rule that decides whether one floating-point leaf is correct, with its constants and limits. ``docs/numerics.md``
+explains them.
+"""
 
 from __future__ import annotations
 
@@ -22,36 +24,41 @@ NEAR_FLOAT64 = 1e-9
 ALONE = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 ALONE_OTHER = 0.25
 
-# The allowed error against fp64 as a multiple of eager's error. The multiple depends on the number of elements, because
-# an estimate from few elements is poor.
+# Limits on errors against fp64, as multiples of eager's error, if eager's error is large (NOISY). The multiple for the
+# root mean square depends on the number of elements, because an estimate from few elements is poor.
 RMS_NOISY = ((4096, 1.2), (1024, 1.4), (64, 1.8), (8, 2.5), (0, 4.0))
 WORST_NOISY = 4.0
-# Errors smaller than this fraction of the leaf's scale are invisible in a 16-bit dtype, so the multiple may be larger.
+# Errors smaller than this fraction of the leaf's root mean square are smaller than the rounding errors of a 16-bit
+# dtype. For such errors (QUIET), the multiples are larger.
 NOISY_FROM = 3e-4
 RMS_QUIET = 8.0
 WORST_QUIET = 12.0
 
 # The root mean square of the rounding error when a value is stored in its dtype, in multiples of eps.
 STORE_RMS_EPS = 0.25
-# Eager may sum in double precision where compiled code sums in fp32, for example in batch statistics on a CPU.
+# The multiple that is used instead for float32. It is larger, because eager may sum in double precision where compiled
+# code sums in float32, for example in batch statistics on a CPU.
 REDUCE_RMS_EPS = 2.0
 
-# In a leaf with fewer elements than this, the median relative error of its section is used if the leaf's relative error
-# in eager happens to be smaller.
+# In a leaf with fewer elements than this, eager's relative error may be small by chance. It is then replaced with the
+# median relative error of the leaf's section (such as the outputs or the gradients).
 SMALL = 64
 
-# A leaf is zero up to rounding, such as a gradient that cancels exactly, if its scale is at most this multiple of eps
-# times the median scale of the leaves in its section (such as the outputs or gradients).
+# A leaf counts as zero up to rounding if its root mean square is at most ``ZERO_EPS * eps`` times the median root mean
+# square in its section. An example is a gradient whose terms cancel. The limits for this leaf assume an error in eager
+# of at least ``ZERO_OWN_EPS * eps`` times this median.
 ZERO_EPS = 8.0
 ZERO_OWN_EPS = 2.0
 
-# Limits for systematic errors in the scale and in the channel means.
+# Limits on systematic errors: the error in scale and the errors of the channel means. These errors are judged only in
+# leaves with at least ``SYSTEMATIC_FROM`` elements.
 SYSTEMATIC_FROM = 64
 SCALE_NOISE = 8.0
 SCALE_OWN = 3.0
 SCALE_ROUNDING = 6e-3
 CHANNEL_ROWS = 8
-# The means of fewer channels vary too much: with 3 channels, the error of a correct bf16 run was twice eager's error.
+# With fewer channels than this, the channel means are not judged, because their errors vary too much: with 3 channels,
+# the error of a correct bf16 run was twice eager's error.
 FEWEST_CHANNELS = 16
 CHANNEL_NOISY = ((4096, 2.0), (1024, 2.5), (0, 4.0))
 
@@ -76,8 +83,8 @@ PERTURBED_ALONE = 2.0
 
 # Limit as a multiple of the difference between two eager runs; used if these runs differ.
 SPREAD = 4.0
-# Two eager runs this far apart, relative to the leaf's root mean square, are unrelated (they may read uninitialized
-# memory, for example).
+# If the difference between two eager runs, relative to the leaf's root mean square, is larger than this, the leaf is
+# not compared (its values may be uninitialized memory, for example).
 MEANINGLESS = 0.5
 
 Measure = Literal[
@@ -87,7 +94,7 @@ Measure = Literal[
 
 @dataclass(frozen=True)
 class Measured:
-    """One measured error of a leaf, which passes if ``error`` is within ``limit``."""
+    """One measured error of a leaf, and the limit that it must not exceed."""
 
     name: Measure
     error: float
@@ -129,7 +136,7 @@ def alone(dtype: torch.dtype, scale: float) -> Tolerance:
 @dataclass(frozen=True)
 class Level:
     """Typical values for the leaves in one section of a call record, such as its outputs or gradients: the median of
-    eager's relative errors, and the median scale.
+    eager's relative errors, and the median of the root mean squares (``scale``).
     """
 
     relative: float = 0.0
@@ -158,14 +165,13 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
     scale, step = errors.rms_reference, eps(dtype)
     # A leaf that is zero up to rounding has no meaningful scale.
     cancels = scale <= ZERO_EPS * step * level.scale
-    # At least the rounding error, even if eager's error is smaller.
+    # Eager's error, but at least the rounding error of the dtype.
     own = max(errors.rms_eager, floor_eps(dtype) * step * scale)
     if errors.count < SMALL:
         own = max(own, level.relative * scale)
     if cancels:
         own = max(own, ZERO_OWN_EPS * step * level.scale)
-    # The expected maximum of ``count`` normally distributed errors, used if eager's measured largest error happens to
-    # be smaller.
+    # Eager's largest error, but at least the expected maximum of ``count`` normally distributed errors.
     own_worst = max(errors.max_eager, own * math.sqrt(2 * math.log(2 * errors.count + 1)))
     visible = NOISY_FROM * (level.scale if cancels else scale)
     noisy = by_count(RMS_NOISY, errors.count)
@@ -201,7 +207,7 @@ def widened(measures: Sequence[Measured], perturbed: Sequence[Errors], *, gradie
 
 def widened_alone(perturbed: Sequence[Errors]) -> list[Measured]:
     """Return the errors that are judged if there is no reference: the difference between the compiled run and eager.
-    The limits are multiples of the largest difference between an eager run with perturbed rounding and eager.
+    The limits are multiples of the largest difference between eager and an eager run with perturbed rounding.
     """
     limit = PERTURBED_ALONE * max(run.rms_eager for run in perturbed)
     largest = PERTURBED_ALONE * max(run.max_eager for run in perturbed)
@@ -215,7 +221,7 @@ def by_count(table: Sequence[tuple[int, float]], count: int) -> float:
 
 
 def _limit(own: float, visible: float, quiet: float, noisy: float) -> float:
-    """Return the limit for eager's error ``own``: ``quiet`` times a small error or ``noisy`` times a visible error,
-    with a continuous transition.
+    """Return the limit on the compiled run's error, derived from eager's error ``own``. It is ``quiet * own`` if that
+    is less than ``visible``, ``noisy * own`` if that is greater than ``visible``, and ``visible`` otherwise.
     """
     return max(noisy * own, min(quiet * own, visible))

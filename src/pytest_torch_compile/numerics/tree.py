@@ -47,7 +47,9 @@ class Node:
 
 
 def flatten(value: Any, root: str = "output") -> Flat:
-    """Flatten ``value``. Cycles are cut, and shared objects appear under each of their paths."""
+    """Flatten ``value``. A reference to an enclosing container is not followed. A shared object appears under each of
+    its paths.
+    """
     flat = Flat()
     _walk(value, root, flat, frozenset())
     return flat
@@ -103,8 +105,8 @@ def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | 
 
 
 def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
-    """Return keys and values. The methods of dict subclasses are bypassed. If a mapping of any other kind raises an
-    exception, return None.
+    """Return the keys and values of a mapping, bypassing the methods of dict subclasses. Return None if a mapping that
+    is not a dict raises an exception.
     """
     if is_a(value, OrderedDict):
         return list(OrderedDict.items(value))
@@ -113,13 +115,13 @@ def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
     try:
         # Use keys(), because iteration may differ: a TensorDict iterates over its batch.
         return [(key, value[key]) for key in value.keys()]  # noqa: SIM118
-    except Exception:  # if the class raises an exception, compare its attributes
+    except Exception:  # the object is then compared by its attributes
         return None
 
 
 def _key(position: int, key: Any) -> tuple[Any, bool]:
-    """Return a key as text, and whether it is quoted. Plain values are shown unchanged, and any other key is shown as
-    its class and position.
+    """Return the key to show in a path, and whether to quote it. Plain values are shown unchanged, and any other key is
+    shown as its class and position.
     """
     plain = type(type(key)) is type and isinstance(key, (str, int, float, bytes, type(None), torch.dtype))
     whole = plain or (type(key) is tuple and all(type(part) in (str, int, float, bool) for part in key))
@@ -169,7 +171,7 @@ def attributes(value: Any) -> dict[str, Any]:
 
 
 def data_attributes(value: Any) -> dict[str, Any]:
-    """Return the attributes that are not callable."""
+    """Return an object's attributes, except functions, classes and Python modules."""
     return {k: v for k, v in attributes(value).items() if isinstance(k, str) and not isinstance(v, FUNCTIONS)}
 
 
