@@ -82,7 +82,7 @@ class CallReport:
 @dataclass(frozen=True)
 class NumericsReport:
     """How close compiled results were to eager results. ``worst_ratio`` is the largest ratio of an error to its limit;
-    a value above 1 is a finding.
+    if it is greater than 1, there is a finding.
 
     ``not_compared`` lists the leaves in which two eager runs differ by more than rounding errors, so agreement with an
     eager run proves little. ``ill_conditioned`` is the number of leaves that passed because they are as sensitive to

@@ -58,8 +58,8 @@ def compile_guard(
             options is set, even to 0, it overrides the corresponding limit in ``budget``.
         cudagraphs: if True, a skipped CUDA graph is a finding.
         steady: set to True if all code was warmed up before the block: inside the block, nothing may be compiled, no
-            kernel may be autotuned and no CUDA graph may be recorded. A block in which nothing is compiled then passes
-            the check, provided that some code was compiled before the block.
+            kernel may be autotuned and no CUDA graph may be recorded. With ``steady=True``, a block in which nothing is
+            compiled passes the check, provided that some code was compiled before the block.
         name: the name of the region in messages.
 
     Raises:

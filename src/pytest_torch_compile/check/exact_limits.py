@@ -36,7 +36,7 @@ UNITS: dict[str, tuple[FindingKind, str]] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """The value counted for one limit, with details; ``value`` is None if the quantity is not observable."""
+    """The value counted for one limit, with details; ``value`` is None if the quantity could not be counted."""
 
     value: float | None
     evidence: Sequence[str] = ()

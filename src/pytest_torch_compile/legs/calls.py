@@ -99,8 +99,9 @@ def sizes(make_inputs: Callable[..., Any], **dimensions: Iterable[int]) -> list[
 
 
 def padded(lengths: Iterable[int], *, multiple: int) -> list[int]:
-    """Round each length up to a multiple of ``multiple``, as a padding collator does. For example, ``padded([13, 17],
-    multiple=8)`` returns ``[16, 24]``.
+    """Round each length up to a multiple of ``multiple``, as a padding collator does.
+
+    Example: ``length=padded([13, 17], multiple=8)``.
 
     Raises:
         CompileUsageError: If ``multiple`` is less than 1.

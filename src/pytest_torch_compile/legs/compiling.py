@@ -84,9 +84,7 @@ class Compiling:
 
     @property
     def checked_mode(self) -> str:
-        """The mode that the report shows: ``fullgraph``, ``default`` (for ``fullgraph=False``), or ``custom compile
-        function``.
-        """
+        """The mode in reports: ``fullgraph``, ``default`` (``fullgraph=False``) or ``custom compile function``."""
         if self.wrapper is not None:
             return "custom compile function"
         return "fullgraph" if self.fullgraph else "default"

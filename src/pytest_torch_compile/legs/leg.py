@@ -65,7 +65,7 @@ class Work:
 
 class World:
     """The state that all runs share with the caller: everything that the target and the calls reach by reference or
-    refer to by name. Each run restores it afterwards.
+    refer to by name. Each run restores this state afterwards.
     """
 
     def __init__(self, work: Work) -> None:

@@ -26,8 +26,8 @@ _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 
 
 class NamedState:
-    """A listener that adds to a snapshot the state to which the target's code refers by name. It is notified of each
-    code object before the code runs.
+    """A listener that is notified of each code object before the code runs. It adds to a snapshot the variables and
+    attributes to which the code refers by name.
 
     Changes made by importing a module, such as filling a registry, are kept, because Python imports a module only once.
     """
@@ -53,8 +53,8 @@ class NamedState:
         self._note_content([target])
 
     def listening(self, listens: bool) -> None:
-        """Set whether calls are running. Between runs, contents are read and restored. This can run user code, whose
-        state must not be recorded.
+        """Set whether calls are running. Between calls, reading and restoring the snapshot can run user code. The state
+        of this code must not be recorded.
         """
         self._listens = listens
 
@@ -171,7 +171,7 @@ def _innermost(target: Any) -> Any:
 
 
 def _function_of(value: Any) -> types.FunctionType | None:
-    """Return the underlying function of any kind of method."""
+    """Return the function of a method, static method, class method or property; None for any other value."""
     if is_a(value, (staticmethod, classmethod)):
         value = value.__func__
     elif is_a(value, property):

@@ -60,7 +60,7 @@ class _Walk:
         self._placed_by_torch: set[int] = set()
 
     def enter(self, value: Any, path: str, kind: str) -> None:
-        """Visit the parts of the target, and name the parts relative to the target."""
+        """Visit the parts of the target. The recorded paths are relative to the target."""
         self._seen.add(id(value))
         for text, part in self._parts(value):
             if not text or (is_a(part, torch.nn.Module) and is_a(value, torch.nn.Module)):

@@ -51,7 +51,7 @@ Parts = Iterator[tuple[str, Any]]
 
 
 def is_plain(value: Any) -> bool:
-    """Return whether a value is immutable and has no parts, without calling a user-defined metaclass's hash."""
+    """Return whether a value is immutable and has no parts, without calling a metaclass's ``__hash__``."""
     return type(type(value)) is type and type(value) in PLAIN
 
 

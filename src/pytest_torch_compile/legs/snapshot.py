@@ -68,7 +68,9 @@ class Snapshot:
         self.note(*roots)
 
     def note(self, *values: Any) -> None:
-        """Add everything that the values reach. During a run, install the run's replacements in the added objects."""
+        """Add all objects that are reachable from the values. During a run, install the run's replacements in these
+        objects.
+        """
         found = list(reached(values, closed=self._reached))
         self._reached |= {id(value): value for value in found}
         new: list[Holder] = []

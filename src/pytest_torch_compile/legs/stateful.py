@@ -23,7 +23,7 @@ from ..numerics.tree import is_a
 
 @dataclass
 class Stateful:
-    """An object with internal state, such as a random number generator or an open file."""
+    """A holder of an object with internal state, such as a random number generator or an open file."""
 
     value: Any
     get: Callable[[Any], Any]

@@ -43,7 +43,7 @@ class Comparison:
 
     @property
     def worst_ratio(self) -> float:
-        """The largest measured error as a multiple of its limit; a value greater than 1 is a finding."""
+        """The largest ratio of a measured error to its limit; if it is greater than 1, there is a finding."""
         return max((leaf.ratio for leaf in self.leaves), default=0.0)
 
 

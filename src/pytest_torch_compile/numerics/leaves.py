@@ -147,8 +147,8 @@ def _at(worst: int, verdict: LeafVerdict, pair: Pair, truth: torch.Tensor | None
 
 
 def _judge_by_reference(failing: Sequence[Pair], pairs: Sequence[Pair], truth: Values, result: Judgement) -> None:
-    """Pass leaves whose error against fp64 is about the same in compiled code as in eager. Without a usable reference,
-    the tolerance for the dtype decides.
+    """Judge leaves by the errors of eager and compiled code against fp64. Without a usable reference, the tolerance for
+    the dtype decides.
     """
     measured: dict[str, Errors] = {}
     by_section: dict[str, list[Errors]] = {}

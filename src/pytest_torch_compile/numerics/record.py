@@ -21,9 +21,9 @@ class CallRecord:
     ``number`` counts the calls from 1. ``part`` is the last part of the call that started; it raised ``error`` if the
     call failed. ``exceptions`` contains the classes of the exceptions that the call is expected to raise.
 
-    ``output`` and ``arguments`` are flattened structures or the values themselves. ``arguments`` contains ``(args,
-    kwargs)`` after the call, and ``pristine`` contains ``(args, kwargs)`` before the call, so that in-place changes by
-    the eager run can be detected. ``argument_names`` contains the names of positional arguments, for messages.
+    ``output`` and ``arguments`` are flattened structures or the values themselves. ``pristine`` contains the args and
+    kwargs before the call, and ``arguments`` contains them after the call, so that in-place changes by the eager run
+    can be detected. ``argument_names`` contains the names of positional arguments, for messages.
 
     ``state`` maps names to the parameters and buffers after the call, and ``initial_state`` maps names to the
     parameters and buffers before the call (it may be empty). ``parameters`` contains the names of those entries in

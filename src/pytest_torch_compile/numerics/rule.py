@@ -216,7 +216,7 @@ def widened_alone(perturbed: Sequence[Errors]) -> list[Measured]:
 
 
 def by_count(table: Sequence[tuple[int, float]], count: int) -> float:
-    """Return the table's entry for a number of elements."""
+    """Return the multiple that ``table`` contains for a leaf with ``count`` elements."""
     return next(multiple for least, multiple in table if count >= least)
 
 
