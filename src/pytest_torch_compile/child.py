@@ -133,8 +133,8 @@ class Child:
         ``too_long``, or if another thread sets ``stop``.
 
         ``environment`` contains variables to add, or to remove if the value is None. If ``progress`` is set, it is
-        called from time to time with the number of results, and ``seconds`` has no effect. Processes that the child
-        started are terminated with it.
+        called from time to time with the number of results, and ``seconds`` has no effect. When the child ends,
+        processes that it started are terminated.
         """
         with TemporaryFolder("torch-compile-child-") as place:
             # A file instead of a pipe, because a process left behind by the child would keep a pipe open.

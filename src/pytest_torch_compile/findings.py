@@ -39,8 +39,8 @@ class Reference(Enum):
 class Finding:
     """One problem that a check found. ``report.failure_text.headline`` describes it in one sentence.
 
-    ``message`` describes the problem. The affected calls (counted from 1) and ranks are in ``calls`` and ``ranks``,
-    and not in the message. ``subject`` is the name of the affected output or other value, function, op or limit.
+    ``message`` describes the problem. The affected calls (counted from 1) and ranks are in ``calls`` and ``ranks``, and
+    not in the message. ``subject`` is the name of the affected value (such as an output), function, op or limit.
     ``measured`` is the observed value and ``limit`` is the allowed value; ``measure`` is the name of the quantity
     (``largest error``) if the message does not contain it. ``evidence`` contains details (guard text, worst element,
     source line), and ``hint`` describes the likely fix. ``cause`` is the torch setting that caused the problem, or is
@@ -85,8 +85,8 @@ class NumericsReport:
     if it is greater than 1, there is a finding.
 
     ``not_compared`` lists the leaves in which two eager runs differ by more than rounding errors, so agreement with an
-    eager run proves little. ``ill_conditioned`` is the number of leaves that passed because they are as sensitive to
-    rounding in eager as in compiled code.
+    eager run proves little. ``ill_conditioned`` is the number of leaves that passed only because eager is about as
+    sensitive to rounding as compiled code.
     """
 
     leaves: int = 0

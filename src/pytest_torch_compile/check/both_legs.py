@@ -75,7 +75,7 @@ def compiled_beside(
     except Exception as error:
         if not compiling.is_torchs or isinstance(error, CompileUsageError):
             raise
-        run.compile_error = error  # torch.compile rejects the target; torch 2.6 rejects torch's functions
+        run.compile_error = error  # torch.compile rejects the target; torch 2.6 rejects functions of torch
         return run
     reference = LazyLeg(lambda: ReferenceLeg(work, eager.leg))
     repeat, perturbed = LazyLeg(lambda: Leg(work, world)), PerturbedLegs(work, world)

@@ -47,7 +47,7 @@ def compile_guard(
 
     Code that was compiled before the block is reused and not observed. If nothing is compiled inside the block, this is
     a finding, and its message states whether all code had already been compiled. A graph from the compile cache counts
-    as compiled. Under pytest, code that earlier tests compiled has been discarded. If the block raises, the exception
+    as compiled. Under pytest, the plugin discards code that earlier tests compiled. If the block raises, the exception
     propagates and nothing is checked.
 
     Args:

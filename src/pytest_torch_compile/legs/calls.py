@@ -31,8 +31,8 @@ class Call:
             # torch.no_grad() is callable too, as a decorator.
             if not callable(factory) or (hasattr(factory, "__enter__") and not isinstance(factory, type)):
                 raise CompileUsageError(
-                    "under() expects factories, such as torch.no_grad or "
-                    f"lambda: torch.autocast('cpu'), not {factory!r}"
+                    "under() expects factories (for example, torch.no_grad or "
+                    f"lambda: torch.autocast('cpu')), not {factory!r}"
                 )
         return replace(self, contexts=self.contexts + contexts)
 

@@ -322,7 +322,7 @@ class Leg:
     @contextmanager
     def _own_random_stream(self, record: CallRecord) -> Iterator[None]:
         with kept_rng():
-            seed_accelerator(self._work.seed)  # for a device that this call or another run initializes
+            seed_accelerator(self._work.seed)  # affects a device that this call or another run initializes
             set_rng_state(self._rng)
             set_host_rng_state(self._host_rng)
             try:

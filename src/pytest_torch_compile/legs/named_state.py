@@ -29,7 +29,7 @@ class NamedState:
     """A listener that is notified of each code object before the code runs. It adds to a snapshot the variables and
     attributes to which the code refers by name.
 
-    Changes made by importing a module, such as filling a registry, are kept, because Python imports a module only once.
+    Changes that an import makes (for example to a registry) are kept, because Python imports a module only once.
     """
 
     def __init__(self, snapshot: Snapshot, target: Any, roots: Iterable[Any]) -> None:

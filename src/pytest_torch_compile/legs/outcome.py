@@ -194,7 +194,7 @@ def _by_type_of_tensor(mapping: dict[Any, Any]) -> set[int]:
     class.
 
     A library that caches something for each tensor type has an entry for ``Tensor`` in eager, but an entry for
-    ``FakeTensor`` while torch traces it. The two entries are equivalent, so they are not compared.
+    ``FakeTensor`` while torch traces the code. The two entries are equivalent, so they are not compared.
     """
     return {index for index, (key, _) in enumerate(items(mapping)) if _names_type_of_tensor(key)}
 

@@ -29,8 +29,9 @@ class Comparison:
     """The result of comparing one call. ``reference`` is the type of reference run that was used for leaves outside
     their tolerance.
 
-    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, and ``ignored`` the leaves
-    that the user ignores. ``raised`` is true if a run raised an exception, in which case there was nothing to compare.
+    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, and ``ignored`` lists the
+    leaves that ``Tolerances.ignored`` excludes. If ``raised`` is true, a run raised an exception, and no values were
+    compared.
     """
 
     findings: list[Finding] = field(default_factory=list)

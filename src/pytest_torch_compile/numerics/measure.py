@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-PIECE = 1 << 20  # number of elements copied at once if they are not contiguous
+PIECE = 1 << 20  # maximum number of elements in a piece; a piece that is not contiguous is copied
 # Number of float64 elements in a block on a CPU. A block must fit in a core's cache. It must have fewer than 32,768
 # elements: from that size on, torch starts threads, and starting them takes longer than processing the block. On other
 # devices, a block has up to ``PIECE`` elements.
