@@ -63,7 +63,9 @@ def note_left_by(test: str) -> None:
 
 
 def _note(otherwise: str) -> None:
-    """Record the origin of new settings: a module imported since the previous call, or ``otherwise``."""
+    """For each setting that newly differs from its default, record where it was set: the module that sets it, if the
+    module was imported since the previous call, or else the text ``otherwise``.
+    """
     if "torch._dynamo" not in sys.modules:
         return
     names = [one.name for one in deviations()]
@@ -77,7 +79,9 @@ def _note(otherwise: str) -> None:
 
 
 def _set_at_import(setting: str, modules: Iterable[str]) -> str:
-    """Return which top-level line in these modules changes the setting, or an empty string if there is none."""
+    """Return a text with the first of these modules that changes the setting in a top-level line, and with this line's
+    number; an empty string if there is none.
+    """
     name = setting.rpartition(".")[2]
     known = "|".join(filter(None, (name, _EARLIER_NAMES.get(name))))
     sets = re.compile(rf"^[A-Za-z_][\w.]*\.(?:{known})(?:\s*=(?!=)|\()")

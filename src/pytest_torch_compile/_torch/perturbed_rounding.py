@@ -24,7 +24,7 @@ from .float_types import is_packed
 from .pausable_mode import PausableMode
 
 _TABLE = "_pytest_torch_compile_table"
-# One in this many elements of a 16-bit tensor changes by one ulp, which has about the variance of rounding to nearest.
+# One in this many elements of a 16-bit tensor changes by one ulp. The variance is about that of rounding to nearest.
 HALF_TYPE_SHARE = 12
 # A different order of summation changes an fp32 sum by about this many multiples of eps.
 WIDE_EPS = 1.0
@@ -103,7 +103,7 @@ class PerturbedRounding(PausableMode):
 
 
 def _is_table(func: Any, args: Any) -> bool:
-    """Return whether a result is derived only from integers and constants, such as a position or a mask.
+    """Return whether an op's result, for example a position or a mask, is derived only from integers and constants.
 
     Such results are not perturbed, because they often lie exactly on a boundary, like the logarithms from which T5 and
     DeBERTa compute position buckets. A constant from ``torch.tensor`` appears as the result of ``lift_fresh``.
@@ -135,8 +135,8 @@ def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
 
 
 def _takes_tf32(func: Any) -> bool:
-    """Return whether an op is a matrix product or convolution for which TF32 is allowed. Not every kernel then uses
-    TF32.
+    """Return whether an op is a matrix product or convolution for which TF32 is allowed. torch may still
+    select a kernel that does not use TF32.
 
     TF32 rounds the operands. The rounding error of a weight is the same in every row of the result, so averaging over
     rows does not cancel this error.

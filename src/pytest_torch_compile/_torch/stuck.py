@@ -55,7 +55,7 @@ def main_stack(path: Path) -> list[Location]:
 
 
 def is_compiler(file: str) -> bool:
-    """Return whether a file is part of torch's compiler."""
+    """Return whether a file is the torch module in which dynamo compiles a frame."""
     return file.replace("\\", "/").endswith("torch/_dynamo/convert_frame.py")
 
 
