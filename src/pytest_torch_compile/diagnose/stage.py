@@ -14,7 +14,7 @@ from ..findings import CompileReport, WrongResult
 from ..observation import Location
 from .subject import Subject
 
-# Findings that a later stage can cause; breaks and recompiles come from dynamo, the first stage.
+# Findings that any stage can cause. Breaks and recompiles are not included: only dynamo, the first stage, causes them.
 KINDS = {*get_args(WrongResult), "compile-error", "eager-fallback"}
 STAGES = {
     "eager": "dynamo: it cannot trace the code, or the graph that it captured behaves differently from the code",

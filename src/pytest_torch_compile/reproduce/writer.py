@@ -341,5 +341,5 @@ def _nested(numbers: Any) -> str:
 
 
 def listed(expressions: Sequence[str], indent: str) -> str:
-    """Write a list on several lines."""
+    """Return the source of a list, with one expression per line."""
     return "[\n" + "".join(f"{indent}    {one},\n" for one in expressions) + f"{indent}]"
