@@ -17,7 +17,7 @@ def accelerator() -> Any | None:
     """
     try:
         device = torch.accelerator.current_accelerator()
-    except RuntimeError:  # torch 2.6 without a device
+    except RuntimeError:  # torch 2.6 raises it if there is no accelerator
         return None
     module: Any = torch.get_device_module(device) if device is not None else None
     return module if module is not None and _answer(module, "is_available") else None

@@ -1,4 +1,4 @@
-"""Find torch settings that differ from their defaults, and where they were set.
+"""Find the torch settings that differ from their defaults, and the places where they were set.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``_config`` of ``torch._dynamo.config``,
 ``torch._inductor.config`` and ``torch._functorch.config``, whose entries have ``default``, ``user_override`` (a
@@ -31,7 +31,7 @@ _EARLIER_NAMES = {
     "accumulated_recompile_limit": "accumulated_cache_size_limit",
 }
 
-# Maps settings to their origin, if known: an import, or the test after which the setting was first seen.
+# Maps settings to their origin, if known: an import, or the test after which the setting first differed.
 _left_by: dict[str, str] = {}
 _imported: set[str] = set()  # the modules loaded when settings were last recorded
 
@@ -50,7 +50,7 @@ def deviations() -> list[Deviation]:
 
 
 def note_before_tests() -> None:
-    """Record the settings before the first test."""
+    """Record the settings that differ from torch's defaults before the first test."""
     if not _imported:
         _note("set before the first test")
 
@@ -163,7 +163,7 @@ def _default_device() -> str:
 
     try:
         return str(torch.get_default_device())
-    except AttributeError:  # torch 2.6 and 2.8, after set_default_device(None)
+    except AttributeError:  # torch 2.6 and 2.8 raise it after set_default_device(None)
         return "cpu"
 
 

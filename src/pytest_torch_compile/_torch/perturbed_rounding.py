@@ -105,8 +105,9 @@ class PerturbedRounding(PausableMode):
 def _is_table(func: Any, args: Any) -> bool:
     """Return whether an op's result, for example a position or a mask, is derived only from integers and constants.
 
-    Such results are not perturbed, because they often lie exactly on a boundary, like the logarithms from which T5 and
-    DeBERTa compute position buckets. A constant from ``torch.tensor`` appears as the result of ``lift_fresh``.
+    Such results are not perturbed, because they often lie exactly on the boundary of a later conversion to integers.
+    For example, T5 and DeBERTa compute position buckets from logarithms. A constant from ``torch.tensor`` appears as
+    the result of ``lift_fresh``.
     """
     if torch.Tag.nondeterministic_seeded in func.tags:
         return False
@@ -165,7 +166,7 @@ def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 class _PerturbedSteps:
     """A context manager that perturbs every optimizer's learning rates during each of its steps. The perturbation is
-    about the error of a bias correction that is computed in float32.
+    about as large as the error of a bias correction that is computed in float32.
     """
 
     def __init__(self, seed: int) -> None:

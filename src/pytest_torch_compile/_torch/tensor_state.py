@@ -59,7 +59,7 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Return whether the data is in one storage, which the tensor accesses by strides."""
+    """Return whether a tensor's data is in one storage, which the tensor accesses by strides."""
     with torch._C.DisableTorchFunctionSubclass():
         if is_lazy(tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
             return False

@@ -274,7 +274,7 @@ class TraceObserver(TraceListener):
         if graph_break is None:
             self._unobservable("a graph break has no location")
             return None
-        # Ignore library frames in between, which may be compiled as one frame or several.
+        # Ignore the library frames in between, because torch may compile them as one frame or as several.
         users = [frame for frame in graph_break.stack if not is_library(frame.file)]
         innermost = graph_break.location.library or graph_break.location
         place = (*((frame.file, frame.line) for frame in (*users, innermost)), graph_break.category)

@@ -233,12 +233,12 @@ def _may_have_no_result(statement: ast.stmt) -> bool:
 
 
 def with_where(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Replace an ``if`` that selects one of two values with ``torch.where``."""
+    """Use ``torch.where`` instead of an ``if`` that selects one of two values."""
     return _chosen(statement, around, lambda test, a, b: _torch("where", test, a, b))
 
 
 def with_cond(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Replace an ``if`` that selects one of two values with ``torch.cond``."""
+    """Use ``torch.cond`` instead of an ``if`` that selects one of two values."""
     nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
 
     def cond(test: ast.expr, a: ast.expr, b: ast.expr) -> ast.expr:

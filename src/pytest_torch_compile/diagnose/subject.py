@@ -69,8 +69,8 @@ class Subject:
         return self._end - time.monotonic()
 
     def expected_seconds(self, backend: str | None = None) -> float:
-        """Return the expected time of a trial with this backend: the time of the longest trial so far or, if there was
-        none, the time of the check.
+        """Return the expected time of a trial with this backend: the time of the longest such trial so far or, if there
+        was none, the time of the check.
 
         The compile time of stages that a trial skips is subtracted from the check's time. The estimate may be too high,
         because the check's time includes the imports of the first compilation.

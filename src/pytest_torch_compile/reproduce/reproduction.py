@@ -98,8 +98,8 @@ def _why_none(report: CompileReport) -> str:
 
 
 def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:
-    """Yield the work to reproduce, and its finding: first the smallest module, if it has a finding of the same kind as
-    ``finding``, and then the whole target and ``finding`` itself.
+    """Yield each ``Work`` to try to reproduce, with its finding: first the smallest module, if it has a finding of the
+    same kind as ``finding``, and then the whole target and ``finding`` itself.
     """
     if report.fault.module and (part := parts_of(remake.work).get(report.fault.module)):
         changes = part.changes(remake.work)

@@ -112,7 +112,7 @@ def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
 
 
 def _is_unexpected_pass(report: Mapping[str, Any]) -> bool:
-    """Return whether a test fails only because it unexpectedly passes and has a strict marker."""
+    """Return whether a test fails only because it passes although a strict marker expects it to fail."""
     return str(report["longrepr"]).startswith(("[XPASS(strict)]", NO_LONGER_FAILS))
 
 
