@@ -208,8 +208,8 @@ def test_step_without_time_does_not_end_the_others_and_names_the_option(monkeypa
     lines = diagnosis(nn.Linear(4, 4), calls=batches(4, 6), backend="eager")
     assert lines == [
         "found",
-        "the diagnosis reached its limit of 3 s before it could search for the dear one, another: diagnose='full' "
-        "(--compile-diagnose=full) takes up to ten minutes",
+        "the diagnosis reached its limit of 3 s before it could search for the dear one, another: use "
+        "diagnose='full' (--compile-diagnose=full) to allow up to ten minutes",
     ]
 
 

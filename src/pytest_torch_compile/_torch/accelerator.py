@@ -12,25 +12,25 @@ import torch
 
 
 def accelerator() -> Any | None:
-    """Return the device module, such as ``torch.cuda`` or ``torch.xpu``, or None if there is no device. Does not
-    initialize the device.
+    """Return the accelerator's device module (for example ``torch.cuda``), or None if this machine has no accelerator.
+    Does not initialize the accelerator.
     """
     try:
         device = torch.accelerator.current_accelerator()
-    except RuntimeError:  # torch 2.6 without a device
+    except RuntimeError:  # torch 2.6 raises it if there is no accelerator
         return None
     module: Any = torch.get_device_module(device) if device is not None else None
     return module if module is not None and _answer(module, "is_available") else None
 
 
 def accelerator_in_use() -> Any | None:
-    """Return the device module, or None if the device is not initialized."""
+    """Return the accelerator's device module, or None if there is no accelerator or it is not initialized."""
     module = accelerator()
     return module if module is not None and _answer(module, "is_initialized") else None
 
 
 def kind_of(module: Any) -> str:
-    """Return torch's name for the device type, such as ``cuda`` or ``xpu``."""
+    """Return the device type of a device module: ``cuda`` for ``torch.cuda``."""
     return str(module.__name__).rsplit(".", 1)[-1]
 
 

@@ -21,7 +21,7 @@ Dims = Mapping[str, Mapping[int, Any]]
 
 
 def unavailable(via: str) -> str:
-    """Return the reason why this torch version does not support this kind of artifact, or an empty string."""
+    """Return why this torch version cannot build the artifact type ``via``, or an empty string if it can."""
     if via != "precompile" or hasattr(torch.compiler, "load_compiled_function"):
         return ""
     return (
@@ -39,8 +39,8 @@ def build(
     options: Mapping[str, Any] | None,
     path: Path,
 ) -> None:
-    """Build the artifact from one call and write it to a file. For ``precompile``, the dynamic dimensions are already
-    marked on the arguments.
+    """Build an artifact of type ``via`` from one call of ``model``, and write it to ``path``. For ``precompile``,
+    ``dims`` is ignored, because the caller has already marked the dynamic dimensions on the arguments.
     """
     if via == "precompile":
         _precompile(model, args, kwargs, options, path)
@@ -70,10 +70,10 @@ def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., A
 
 
 def has_own_cpp_library(path: Path) -> bool:
-    """Return whether an AOTInductor package was statically linked with a C++ library.
+    """Return whether an AOTInductor package was statically linked with the C++ standard library.
 
-    torch has already loaded ``libstdc++.so``. A second copy of the library fails or crashes when the package calls it,
-    for example for the regular expressions that parse the device name.
+    torch has already loaded ``libstdc++.so``. If the package contains a second copy, its calls to this copy fail or
+    crash, for example when it parses the device name with a regular expression.
     """
     with zipfile.ZipFile(path) as package:
         libraries = [package.read(name) for name in package.namelist() if name.endswith(".so")]
@@ -93,7 +93,7 @@ def _precompile(
 
 
 def _dynamic_shapes(model: torch.nn.Module, args: Any, kwargs: Any, dims: Dims) -> dict[str, Any] | None:
-    """Convert ``dims`` to the format of ``torch.export``, with an entry for every argument."""
+    """Convert ``dims`` to the ``dynamic_shapes`` of ``torch.export``, with an entry for every argument."""
     if not dims:
         return None
     arguments = inspect.signature(model.forward).bind(*args, **kwargs).arguments

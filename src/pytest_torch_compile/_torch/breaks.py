@@ -147,7 +147,9 @@ def breaking_line(frames: Sequence[Location], location: Location) -> Location:
 
 
 def callers(frames: Sequence[Location], location: Location) -> tuple[Location, ...]:
-    """Return the lines of user code that led to ``location``, outermost first."""
+    """Return the lines whose calls led to ``location``, outermost first. Lines in libraries are left out, unless
+    ``location`` is in a library.
+    """
     places = [(frame.file, frame.line) for frame in frames]
     innermost = len(places) - 1 - places[::-1].index((location.file, location.line))
     own = [frame for frame in frames[:innermost] if not is_library(frame.file)]

@@ -4,7 +4,7 @@ not import torch.
 
 from __future__ import annotations
 
-# Side effects of these modules are part of compilation.
+# Side effects that happen while these modules call user code are part of compilation.
 COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch._logging", "torch.fx", "triton", "sympy")
 
 # Maps a torch module to a clause that describes how the module calls the user's code.

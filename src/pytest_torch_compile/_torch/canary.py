@@ -4,7 +4,7 @@ checks depend.
 Without this self-test, a renamed trace event would look like "no recompiles". If the backend is never called,
 compilation is turned off; the check itself reports this.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (names below),
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (see ``_usual_settings``),
 ``convert_frame.FRAME_COUNTER``, ``FRAME_COMPILE_COUNTER``, ``input_codes`` and ``output_codes`` (``seen``,
 ``seen_ids``), ``torch._dynamo.eval_frame.reset_code``; the trace logger and the child loggers of ``torch._dynamo``.
 """
@@ -56,12 +56,14 @@ def breaking_in_try(x: torch.Tensor) -> torch.Tensor:
 
 
 def retyped(x: torch.Tensor) -> torch.Tensor:
-    """Recompile for a second dtype, and hit the recompile limit with a third dtype."""
+    """Compute ``tanh``. Calling this function with a second dtype causes a recompile; a third dtype hits the recompile
+    limit, which the self-test sets to 2.
+    """
     return x.tanh()
 
 
 def refused(x: torch.Tensor) -> torch.Tensor:
-    """Call an op for which the backend raises an error that torch swallows."""
+    """Compute ``tan``. The self-test compiles this function with a backend whose error torch swallows."""
     return x.tan()
 
 
@@ -98,7 +100,7 @@ def observer() -> TraceObserver:
 
 
 def not_shown() -> tuple[list[str], list[str]]:
-    """Return the names of the information that this torch version does not provide, in two lists: information that
+    """Return messages about the information that this torch version does not provide, in two lists: information that
     decides whether a check passes, and information that only reports use. The self-test runs once per process.
     """
     global _not_shown

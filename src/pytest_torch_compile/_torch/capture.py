@@ -24,7 +24,7 @@ DYNAMIC_OUTPUTS = "capture_dynamic_output_shape_ops"
 
 @contextmanager
 def capturing(switches: tuple[str, ...]) -> Iterator[None]:
-    """Turn these switches on inside the ``with`` block."""
+    """Inside the ``with`` block, turn on these switches of ``torch._dynamo.config``."""
     with torch._dynamo.config.patch(dict.fromkeys(switches, True)):
         yield
 

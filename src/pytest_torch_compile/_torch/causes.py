@@ -39,7 +39,7 @@ def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: 
 
 
 def first_of(deviations: Sequence[Deviation], names: Sequence[str]) -> Deviation | None:
-    """Return the first deviation of a setting in ``names`` that can have an effect, or None."""
+    """Return the first of the ``deviations`` whose setting is in ``names`` and can have an effect, or None."""
     return next((one for one in deviations if one.name in names and _has_effect(one)), None)
 
 

@@ -18,17 +18,18 @@ from typing import Any
 
 
 def loaded() -> int:
-    """Return the number of modules that Inductor has loaded so far; any module loaded later belongs to the next
-    compilation.
+    """Return the number of modules that Inductor has loaded so far. ``identity`` uses this number to find the modules
+    that were loaded later.
     """
     return len(_modules())
 
 
 def identity(since: int) -> str:
-    """Return hashes of the code and of its autotuning choices, in the form ``source/tuning``.
+    """Return two hashes in the form ``code/tuning``: of the code that Inductor generated, and of its autotuning
+    choices.
 
-    The result is empty if Inductor generated no code. ``since`` is the result of ``loaded`` before compiling. Call this
-    function after the code has run, because kernels are autotuned when they are first called.
+    The result is empty if Inductor generated no code. ``since`` is the number that ``loaded`` returned before the
+    compilation. Call this function after the code has run, because kernels are autotuned when they are first called.
     """
     graphs = [module for module in _modules()[since:] if hasattr(module, "call")]
     if not graphs:

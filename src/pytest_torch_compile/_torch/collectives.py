@@ -48,7 +48,7 @@ def collectives(event: str, readable: str, call: int, compile_id: str) -> list[C
 
 
 def _ranks_of(group: str) -> tuple[int, ...]:
-    """Return the ranks in a group; empty if this process does not know the group."""
+    """Return the ranks in a group; empty if the group does not exist in this process."""
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     if c10d is None:
         return ()

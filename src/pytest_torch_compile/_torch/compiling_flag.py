@@ -42,7 +42,7 @@ def believing_to_be_compiled() -> Iterator[list[Location]]:
         file, line = caller.f_code.co_filename, caller.f_lineno
         asked.append(Location(file, line, caller.f_code.co_name, linecache.getline(file, line).strip()))
 
-    # Replace the code of the function, since it may have been imported by name.
+    # Replace the code of the function, because user code may have imported the function by name.
     compiler._is_compiling_flag, dynamo_asks.__code__ = True, _yes.__code__
     try:
         with profile_function(note):

@@ -1,9 +1,10 @@
 """Observe CUDA graphs while code runs: warm-ups, recordings, replays, and runs that silently use no CUDA graph.
 
-torch counts a skip during compilation, and when it stops using CUDA graphs for a function. It does not count later
-calls of this function, or partitioned graphs in which no part can become a CUDA graph. It also does not count sizes
-that ``cudagraph_capture_sizes`` or, since 2.15, ``cudagraph_dynamic_shape_rerecord_limit`` excludes. So this module
-wraps the functions that make these decisions.
+torch's counter of skipped CUDA graphs increases in two cases: if torch decides during compilation to use no CUDA graph,
+and once when torch stops using CUDA graphs for a function. The counter does not include later calls of this function,
+or partitioned graphs in which no part can become a CUDA graph. It also does not include sizes that
+``cudagraph_capture_sizes`` or, since 2.15, ``cudagraph_dynamic_shape_rerecord_limit`` excludes. So this module wraps
+the functions that make these decisions.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15, all in ``torch._inductor``:
 ``cudagraph_trees.CUDAGraphTreeManager`` (``_run``, ``run_eager``, ``record_function``, ``execute_node``),

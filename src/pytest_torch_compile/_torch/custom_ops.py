@@ -35,7 +35,7 @@ TORCHS_OWN = frozenset({
     "onednn", "onnx", "onnx_symbolic", "prepacked", "prim", "prims", "profiler", "quantization", "quantized",
     "quantized_decomposed", "rngprims", "sparse", "static_runtime", "streams", "symm_mem",
 })  # fmt: skip
-# Maximum number of distinct inputs kept per op. A model calls an op with few distinct inputs; a loop may use many.
+# Maximum number of distinct inputs recorded per op. A model calls an op with few distinct inputs; a loop may use many.
 SAMPLES = 8
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
@@ -76,8 +76,8 @@ class Sample:
 
 
 class CustomOps:
-    """The ops that ran inside the ``with`` block of ``watching``. ``samples`` maps each op to its samples, and
-    ``left_out`` maps each op to the number of distinct inputs that were not kept.
+    """The custom ops that ran inside the ``with`` block of ``watching``. ``samples`` maps each op to its recorded
+    calls, and ``left_out`` maps each op to the number of distinct inputs that were not recorded.
 
     ``subclasses`` contains the ops that received tensor subclasses (such as DTensor), which opcheck does not support.
     """
@@ -134,8 +134,8 @@ class CustomOps:
 
 
 def has_formula(op: Any, device: str) -> bool:
-    """Return whether a backward formula is registered for the op. This includes ops that are composed of ops with
-    backward formulas.
+    """Return whether a backward formula is registered for the op. The result is also True for an op that
+    is composed of ops with backward formulas.
     """
     keys = (f"Autograd{device.upper()}", "Autograd", "CompositeImplicitAutograd")
     return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in keys)

@@ -1,4 +1,4 @@
-"""Find torch settings that differ from their defaults, and where they were set.
+"""Find the torch settings that differ from their defaults, and the places where they were set.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``_config`` of ``torch._dynamo.config``,
 ``torch._inductor.config`` and ``torch._functorch.config``, whose entries have ``default``, ``user_override`` (a
@@ -31,7 +31,7 @@ _EARLIER_NAMES = {
     "accumulated_recompile_limit": "accumulated_cache_size_limit",
 }
 
-# Maps settings to their origin, if known: an import, or the test after which the setting was first seen.
+# Maps settings to their origin, if known: an import, or the test after which the setting first differed.
 _left_by: dict[str, str] = {}
 _imported: set[str] = set()  # the modules loaded when settings were last recorded
 
@@ -50,7 +50,7 @@ def deviations() -> list[Deviation]:
 
 
 def note_before_tests() -> None:
-    """Record the settings before the first test."""
+    """Record the settings that differ from torch's defaults before the first test."""
     if not _imported:
         _note("set before the first test")
 
@@ -63,7 +63,9 @@ def note_left_by(test: str) -> None:
 
 
 def _note(otherwise: str) -> None:
-    """Record the origin of new settings: a module imported since the previous call, or ``otherwise``."""
+    """For each setting that newly differs from its default, record where it was set: the module that sets it, if the
+    module was imported since the previous call, or else the text ``otherwise``.
+    """
     if "torch._dynamo" not in sys.modules:
         return
     names = [one.name for one in deviations()]
@@ -77,7 +79,9 @@ def _note(otherwise: str) -> None:
 
 
 def _set_at_import(setting: str, modules: Iterable[str]) -> str:
-    """Return which top-level line in these modules changes the setting, or an empty string if there is none."""
+    """Return a text with the first of these modules that changes the setting in a top-level line, and with this line's
+    number; an empty string if there is none.
+    """
     name = setting.rpartition(".")[2]
     known = "|".join(filter(None, (name, _EARLIER_NAMES.get(name))))
     sets = re.compile(rf"^[A-Za-z_][\w.]*\.(?:{known})(?:\s*=(?!=)|\()")
@@ -159,7 +163,7 @@ def _default_device() -> str:
 
     try:
         return str(torch.get_default_device())
-    except AttributeError:  # torch 2.6 and 2.8, after set_default_device(None)
+    except AttributeError:  # torch 2.6 and 2.8 raise it after set_default_device(None)
         return "cpu"
 
 

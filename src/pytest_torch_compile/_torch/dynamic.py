@@ -52,7 +52,7 @@ def marked_dims(tensor: torch.Tensor) -> set[int]:
 
 
 def mark_statements(tensor: torch.Tensor, name: str) -> list[str]:
-    """Return statements that apply this tensor's marks to another tensor, which is in the variable ``name``."""
+    """Return statements that mark the tensor in the variable ``name`` in the same way as ``tensor`` is marked."""
     return [
         f"torch._dynamo.mark_{kind}({name}, {dim})"
         for kind in ("dynamic", "static")

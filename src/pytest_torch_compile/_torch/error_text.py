@@ -11,7 +11,7 @@ from ..observation import Location
 from .user_lines import OWN_FOLDER, is_of_python, user_location
 
 _REPORT_IT = re.compile(r"\b(report|file|open)\b.*\b(issue|bug)", re.I)
-# Parts of the first error line of g++, clang++ and their linkers; "ld returned 1 exit status" comes last.
+# Texts in the first error line of g++, clang++ and their linkers. "error: ld returned 1 exit status" comes later.
 _OF_A_CPP_COMPILER = ("undefined reference", "cannot find", "error:")
 
 

@@ -9,7 +9,7 @@ _PACKED = {getattr(torch, name) for name in ("float4_e2m1fn_x2",) if hasattr(tor
 
 
 def is_packed(dtype: torch.dtype) -> bool:
-    """Return whether each element contains several numbers. torch cannot unpack them, so such tensors are compared as
-    bytes.
+    """Return whether each element of this dtype contains several numbers. torch cannot unpack the numbers, so tensors
+    of this dtype are compared as bytes.
     """
     return dtype in _PACKED

@@ -1,8 +1,9 @@
-"""Leave inference mode after code that did not leave it.
+"""Turn inference mode off again after code that left it on.
 
 If a compilation fails inside ``torch.inference_mode``, torch's context object is not exited, but remains in the
-exception's traceback. Inference mode then stays on until the object is destroyed. Its destruction restores the dispatch
-keys of the compilation. With these keys, most torch functions raise an internal error.
+exception's traceback. Inference mode then stays on until the object is destroyed. When the object is destroyed, it
+restores the dispatch keys that were active during the compilation. With these keys, most torch functions raise an
+internal error.
 
 Private names used, checked on torch 2.6, 2.11, 2.13 and 2.15: ``torch._C._InferenceMode``,
 ``_ForceDispatchKeyGuard``, ``_dispatch_tls_local_include_set`` and ``_dispatch_tls_local_exclude_set``.

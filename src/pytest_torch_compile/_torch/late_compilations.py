@@ -26,8 +26,8 @@ _TUNES = re.compile(r"benchmark_all_configs|coordinate_descent_tuning|combo_sequ
 
 
 class LateCompilations(TraceListener):
-    """A context manager that records compilations in ``seen``. It must be entered inside the ``with`` block of a
-    ``TraceObserver``. ``call`` is the number of the current call.
+    """A context manager that records compilations and autotuning in ``seen``. It must be entered inside the ``with``
+    block of a ``TraceObserver``. ``call`` is the number of the current call.
     """
 
     def __init__(self, call: int = 0, seen: list[LateCompilation] | None = None) -> None:
@@ -45,7 +45,7 @@ class LateCompilations(TraceListener):
         listen_no_more(self)
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
-        """Return whether an event may report a compilation."""
+        """Return whether an event may report a compilation or autotuning."""
         return event in ("dynamo_start", "bwd_compilation_metrics", "chromium_event")
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -58,7 +58,8 @@ class LateCompilations(TraceListener):
             location = None if place.function == TARGET_FRAME else place
             self._note("compiled", place.function, location, identity)
         elif "bwd_compilation_metrics" in metadata:
-            if not metadata["bwd_compilation_metrics"].get("fail_type"):  # torch 2.6 reports other failures, too
+            # torch 2.6 uses this event also to report a frame that failed to compile.
+            if not metadata["bwd_compilation_metrics"].get("fail_type"):
                 self._note("compiled the backward", "", None, identity)
         elif "chromium_event" in metadata:
             event = json.loads(getattr(record, "payload", None) or "{}")

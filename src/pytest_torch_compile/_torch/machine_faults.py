@@ -18,7 +18,7 @@ _NO_MEMORY = re.compile(
     r"|not enough memory: you tried to allocate|std::bad_alloc"
 )
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# From the C++ compiler, or from a compile worker.
+# Messages from the C++ compiler or from a compile worker.
 _TOO_LARGE = r"\[Errno 27\] File too large|: File too large$|File size limit exceeded"
 _TOLD = re.compile(rf"No space left on device|Disk quota exceeded|Read-only file system|{_TOO_LARGE}", re.M)
 _NO_COMPILER = ("InvalidCxxCompiler", "No working C++ compiler", "CppCompileError: ['g++'")
@@ -83,7 +83,9 @@ def _compiler_fault(error: BaseException) -> str:
 
 
 def cache_folder() -> str:
-    """Return the folder of Inductor's compile cache."""
+    """Return the folder of Inductor's compile cache. If ``TORCHINDUCTOR_CACHE_DIR`` is not set, return only the part of
+    the default path before the user name.
+    """
     named = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     return named or os.path.join(tempfile.gettempdir(), "torchinductor_")
 

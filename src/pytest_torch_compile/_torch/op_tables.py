@@ -1,4 +1,4 @@
-"""Remove the entries of some ops from Inductor's tables of decompositions and lowerings.
+"""Find out which entries of Inductor's tables of decompositions and lowerings are used, and remove entries.
 
 Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -41,8 +41,8 @@ def noting(table: Table, used: list[str]) -> Iterator[None]:
 
 @contextmanager
 def without(table: Table, ops: Collection[str]) -> Iterator[None]:
-    """Inside the ``with`` block, do not decompose these ops, or run their eager kernels instead of lowering them,
-    depending on ``table``.
+    """Inside the ``with`` block, remove the table entries of these ops. Without an entry in ``decomposition``, Inductor
+    does not decompose the op; without an entry in ``lowering``, it runs the op's eager kernel.
     """
     from torch._inductor.lowering import fallback_handler
 
@@ -57,7 +57,9 @@ def without(table: Table, ops: Collection[str]) -> Iterator[None]:
 
 @contextmanager
 def _changed(table: Table, change: Callable[[Any, Any], Any]) -> Iterator[None]:
-    """Change table entries in place (None removes an entry), with compile caches turned off."""
+    """Inside the ``with`` block, replace each table entry by the result of ``change`` (None removes the entry), and
+    turn off compile caches.
+    """
     from torch._functorch import config as aot_config
     from torch._inductor import config, decomposition, lowering
 

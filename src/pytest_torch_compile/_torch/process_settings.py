@@ -66,8 +66,8 @@ def _newer_matmul_precision() -> str | None:
 
 
 def set_process_settings(wanted: Mapping[str, Any]) -> None:
-    """Apply another process's settings. A value that is already set is not set again, because setting a value makes one
-    of dynamo's guards fail.
+    """Apply another process's settings. Defaults, the matmul precision and the settings in ``torch.backends`` are set
+    only if they differ, because setting them makes one of dynamo's guards fail.
     """
     torch.set_num_threads(wanted["threads"])
     set_defaults(Defaults(wanted["dtype"], wanted["device"]))

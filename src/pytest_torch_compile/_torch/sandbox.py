@@ -35,7 +35,8 @@ _INLINES_A_MODULE = [c for c in external_utils.wrap_inline.__code__.co_consts if
 
 @contextmanager
 def sandbox() -> Iterator[Sandbox]:
-    """Run the ``with`` block without interference from earlier compilations, and restore all state afterwards.
+    """Run the ``with`` block without interference from earlier compilations, and restore torch's settings and random
+    state afterwards.
 
     Dynamo's cache entries for code that does not run in the block are kept. For code that does run, the caller's
     entries cannot be distinguished from the check's entries. So all entries for this code are dropped, and the code is
@@ -65,7 +66,7 @@ def kept_settings() -> Iterator[None]:
 
 
 class CodeListener(Protocol):
-    """A listener that receives events about running code."""
+    """The methods that ``Sandbox.watching`` calls while code runs."""
 
     def code_runs(self, code: CodeType, namespace: dict[str, Any]) -> bool:
         """Handle the start of a function. If the result is False, this method is called again the next time the
@@ -85,8 +86,8 @@ def _is_import(frame: FrameType) -> bool:
 
 
 class Sandbox:
-    """A sandbox that finds dynamo's cache entries for the checked code during the eager run, and drops them before
-    compilation.
+    """A sandbox that records which code runs in the eager run, and drops dynamo's cache entries for this code before
+    the compiled run.
     """
 
     def __init__(self) -> None:
@@ -123,8 +124,8 @@ class Sandbox:
             yield
 
     def forget(self) -> None:
-        """Drop the cache entries and the automatic dynamic state of the code that ran, so that the next run starts
-        without compiled code.
+        """Drop dynamo's cache entries for the code that ran, and all sizes that torch has stored for automatic dynamic
+        shapes, so that the next run starts without compiled code.
         """
         ran = {(code.co_filename, code.co_name) for code in self._ran.values()}
         # torch 2.6 skips code that it encountered while dynamo was disabled, but does not list this code as seen.

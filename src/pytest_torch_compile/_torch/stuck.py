@@ -34,7 +34,7 @@ def frames_of(frame: FrameType | None) -> list[Location]:
 def main_frames(text: str) -> list[Location]:
     """Return the stack of the main thread, outermost first, from faulthandler's output.
 
-    The first line contains the id of the main thread. Other threads are ignored, since the file may be incomplete.
+    The first line contains the id of the main thread. Other threads are ignored.
     """
     lines = text.splitlines()
     frames: list[Location] = []
@@ -55,11 +55,11 @@ def main_stack(path: Path) -> list[Location]:
 
 
 def is_compiler(file: str) -> bool:
-    """Return whether a file is part of torch's compiler."""
+    """Return whether a file is the torch module in which dynamo compiles a frame."""
     return file.replace("\\", "/").endswith("torch/_dynamo/convert_frame.py")
 
 
 def stack_text(frames: Sequence[Location]) -> str:
-    """Return the innermost frames as text, one per line, starting with the innermost."""
+    """Return up to ``SHOWN`` of the innermost frames outside this package as text, one per line, innermost first."""
     frames = [frame for frame in frames if not frame.file.startswith(OWN_FOLDER)]
     return "\n".join(f"{frame.shown()}: {frame.source}".rstrip(": ") for frame in frames[: -SHOWN - 1 : -1])

@@ -21,7 +21,7 @@ from ..findings import CompileUsageError
 
 OLDEST = Version("2.6")
 NEWEST = Version("2.15")
-# Maps an argument of ``torch.compile`` to the oldest tested torch version that has the argument.
+# Maps an argument of ``torch.compile`` or an Inductor option to the oldest tested torch version that has it.
 _HAS = {
     "numerics": "2.15",
     "batch_invariant": "2.13",
@@ -32,7 +32,7 @@ _HAS = {
 }
 _EARLIER_NAMES = {"dynamic_shapes": "shapes_spec"}
 _NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile removes these arguments from the options
-# Whether torch captures ops that return Python scalars or have data-dependent output shapes with fullgraph=True only.
+# True if, with fullgraph=True, torch also captures ops that return Python scalars or have data-dependent output shapes.
 FULLGRAPH_CAPTURES_MORE = Version(Version(torch.__version__).base_version) >= Version("2.10")
 CONSTRAINT_VIOLATION = "ConstraintViolationError"
 
@@ -98,8 +98,8 @@ def require_inductor_options(options: Mapping[str, Any]) -> None:
 
 
 def options_left_out(options: Mapping[str, Any]) -> list[str]:
-    """Return a note for each option that torch accepts but does not pass to Inductor, such as options with an
-    ``Optional`` type on torch 2.6.
+    """Return a note for each option that torch accepts but does not pass to Inductor. For example, torch 2.6 ignores
+    options with an ``Optional`` type.
     """
     given = {name.replace("-", "_"): value for name, value in options.items() if name not in _NOT_INDUCTORS}
     applied = torch._TorchCompileInductorWrapper(None, given, None).config
@@ -112,8 +112,8 @@ def options_left_out(options: Mapping[str, Any]) -> list[str]:
 
 
 def newer_arguments(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ``torch.compile`` arguments that only some torch versions accept, under the names that this torch
-    version uses.
+    """Return the requested arguments under the names that ``torch.compile`` uses in this torch version. Arguments that
+    are None or False are left out.
 
     Raises:
         CompileUsageError: If a requested argument is not available in this torch version.

@@ -59,7 +59,7 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Return whether the data is in one storage, which the tensor accesses by strides."""
+    """Return whether a tensor's data is in one storage, which the tensor accesses by strides."""
     with torch._C.DisableTorchFunctionSubclass():
         if is_lazy(tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
             return False
@@ -105,8 +105,8 @@ class Extent:
         return self.start <= other.start and other.stop <= self.stop
 
     def live(self) -> torch.Tensor:
-        """Return the bytes as a tensor of the widest integers that fit; writing to this tensor does not change version
-        counters.
+        """Return the bytes as an int64 tensor, or as a uint8 tensor if they are not aligned to 8 bytes. Writing to this
+        tensor does not change version counters.
         """
         dtype, width = torch.uint8, 1
         if self.start % 8 == 0 and self.stop % 8 == 0 and self.storage.data_ptr() % 8 == 0:
@@ -116,7 +116,8 @@ class Extent:
 
 
 def extent(piece: torch.Tensor) -> Extent | None:
-    """Return the range of bytes that a tensor's elements occupy; None for a tensor without elements.
+    """Return the range of bytes that a tensor's elements occupy; None for a tensor without elements or
+    without allocated memory.
 
     Raises:
         Unreadable: If the tensor has no storage.

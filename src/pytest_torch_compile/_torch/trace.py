@@ -62,7 +62,7 @@ CompileKey = tuple[Any, Any, Any]
 class TraceObserver(TraceListener):
     """A context manager that records trace events of dynamo, AOTAutograd and Inductor. Observers can be nested.
 
-    ``call`` is the number of the current call, to which events are assigned.
+    ``call`` is the number of the current call. Each recorded event is assigned to this call.
     """
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class TraceObserver(TraceListener):
             self.seen.cudagraph_runs.append(runs)
 
     def _compare_with_counters(self) -> None:
-        """Compare the events with torch's counters, and record the events that the trace did not show."""
+        """Compare the events with torch's counters, and record the events that are missing in the trace."""
         counted = {name: number - self._counted_before[name] for name, number in _counted().items()}
         if counted.pop("graph_break") > 0 and not self.seen.graph_breaks and not self.seen.errors:
             self._unobservable("torch counted a graph break that does not appear in its trace")
@@ -274,7 +274,7 @@ class TraceObserver(TraceListener):
         if graph_break is None:
             self._unobservable("a graph break has no location")
             return None
-        # Ignore library frames in between, which may be compiled as one frame or several.
+        # Ignore the library frames in between, because torch may compile them as one frame or as several.
         users = [frame for frame in graph_break.stack if not is_library(frame.file)]
         innermost = graph_break.location.library or graph_break.location
         place = (*((frame.file, frame.line) for frame in (*users, innermost)), graph_break.category)
@@ -350,7 +350,9 @@ def _file_of(value: Any) -> str:
 
 
 def compile_id(metadata: dict[str, Any]) -> str:
-    """Return dynamo's name for the compilation to which an event belongs, such as ``0/1``."""
+    """Return dynamo's id of the compilation to which an event belongs. For example, ``0/1`` is the second compilation
+    of the first frame.
+    """
     return _compile_id(_key(metadata))
 
 

@@ -82,16 +82,14 @@ def is_torch(file: str) -> bool:
 
 
 def is_library(file: str) -> bool:
-    """Return whether a file does not belong to the user, because it is in site-packages or the standard library, or is
-    generated code.
-    """
+    """Return whether a file belongs to an installed package or to Python's standard library, and not to the user."""
     path = file.replace("\\", "/")
     return "/site-packages/" in path or "/dist-packages/" in path or path.startswith((_STDLIB, "<frozen"))
 
 
 def is_own(file: str, packages: frozenset[str] = frozenset()) -> bool:
-    """Return whether code belongs to the user: it is not installed or is in one of ``packages``, and is neither torch
-    nor this package.
+    """Return whether code belongs to the user: it is not installed, or is in one of the installed ``packages`` that
+    count as user code. The result is always False for torch and for this package.
     """
     path = file.replace("\\", "/")
     if not path or path.startswith(OWN_FOLDER) or is_torch(path):

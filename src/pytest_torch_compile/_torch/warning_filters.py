@@ -6,7 +6,7 @@ compiles (its own deprecated functions, ops without Inductor code) are not cause
 cannot fix them. As errors, they would look like failed compilations, so they remain warnings. Warnings from the model
 become errors in the eager and the compiled run, just as they do without the plugin.
 
-Module names of torch, checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+The module names of torch were checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _filters() -> list[Any]:
 
 
 class _Theirs:
-    """A replacement for a filter's module pattern. It additionally checks whose code issues the warning."""
+    """A replacement for a filter's module pattern that does not match warnings from user code."""
 
     def __init__(self, module: Any) -> None:
         self._module = module

@@ -24,7 +24,9 @@ def widened(dtype: Any) -> Any:
 
 
 class Widening(PausableMode):
-    """A mode in which casts and tensor factories with a float dtype produce float64."""
+    """A mode in which casts and tensor factories with a floating-point dtype produce float64, and with a complex dtype
+    complex128.
+    """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

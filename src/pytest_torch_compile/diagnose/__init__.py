@@ -36,7 +36,8 @@ LEAST = 3.0  # with auto, the diagnosis may take this many seconds even if the c
 
 
 def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -> list[str]:
-    """Return the diagnosis of a failed check, as lines for its message. ``level`` defaults to ``--compile-diagnose``.
+    """Return the diagnosis of a failed check, as lines for the failure message. ``level`` defaults to
+    ``--compile-diagnose``.
 
     Raises:
         CompileUsageError: If the level is unknown.

@@ -63,7 +63,7 @@ def checked(subject: Subject, adaptation: Adaptation, backend: str | None, **cha
 
 
 def _sizes_in_eager(subject: Subject) -> Sizes | None:
-    """Return the sizes of the eager results; None if the results are not available."""
+    """Return the sizes of the eager results; None if the check cannot run in eager, or fails there."""
     sizes: Sizes = []
 
     def in_eager(target: Any) -> Callable[..., Any]:

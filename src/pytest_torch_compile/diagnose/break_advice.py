@@ -1,4 +1,4 @@
-"""Find fixes for graph breaks: alternative versions of the line that breaks the graph, suggested only if a trial run
+"""Find fixes for graph breaks: changes to the code or to torch's settings that are suggested only if a trial run
 succeeds.
 """
 
@@ -80,7 +80,7 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
                 best = report
                 how = "tried" if subject.compiling.backend == "eager" else "tried with backend eager"
                 lines.append(f"{how}: {change.what}: {_result(subject, report)}")
-                to_try += unhelped  # may require two changes
+                to_try += unhelped  # each of these breaks may need two changes
                 unhelped = []
                 break
         else:
@@ -96,10 +96,10 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
 
 
 def _without_the_backend(subject: Subject) -> CompileReport:
-    """Return the report to which the reports of trials are compared.
+    """Return the report with which the reports of trials are compared.
 
-    Trials run with the backend "eager". So if a failing backend caused some of the breaks, the check is run again with
-    only the backend changed to "eager"; otherwise, the report is that of the failed check itself.
+    Trials run with the backend "eager". So if a failing backend caused breaks, run the check again with this backend
+    and return the new report. Otherwise, return the report of the failed check.
     """
     if subject.compiling.backend != "eager" and any("ackend compiler" in b.reason for b in subject.report.graph_breaks):
         return _tried(subject, [], backend="eager") or subject.report
@@ -111,8 +111,8 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _helps(subject: Subject, best: CompileReport, report: CompileReport, broken: GraphBreak, change: Change) -> bool:
-    """Return whether the break no longer occurs, and there are fewer breaks in total, no additional recompiles and no
-    new findings.
+    """Return whether the trial ``report`` has fewer breaks than ``best``, no additional recompiles and no new kinds of
+    findings. The break ``broken`` must be gone, unless the change intentionally keeps it.
     """
     if len(report.recompiles) > len(best.recompiles):
         return False
@@ -127,8 +127,8 @@ def _has(report: CompileReport, broken: GraphBreak) -> bool:
 
 
 def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = None) -> CompileReport | None:
-    """Run the check with changed code in the compiled leg. The eager leg runs the original code, so the results are
-    compared with those of the original code.
+    """Run the check with the changes in the compiled run only. The eager run uses the original code, so the check fails
+    if a change alters the results.
     """
     compiling = subject.compiling
     if backend is not None:
@@ -153,7 +153,7 @@ def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = No
 
         return run
 
-    # Use another seed, so that removing a line that sets the seed is noticed.
+    # Use a different seed: if a change removes a line that sets the seed, the results then differ.
     calls, seed = subject.work.calls, subject.work.seed + 1
     if any(change.names_loss for change in changes):
         calls = [replace(call, actions=(*call.actions, name_loss)) for call in calls]
@@ -208,7 +208,7 @@ def _unnamed_loss(module: Any) -> bool:
 
 
 def name_loss(target: Any) -> None:
-    """Before a call, set ``loss_type`` on the models that have not set it."""
+    """Set ``loss_type`` on the transformers models in ``target`` that have not set it."""
     for module in modules_of(target).values():
         for one in module.modules():
             if _unnamed_loss(one):

@@ -12,8 +12,8 @@ from ..findings import CompileReport
 from .stage import KINDS
 from .subject import Subject
 
-# Inductor options that each turn off one part of Inductor, with the part's name; options with the least impact come
-# first.
+# Inductor options, each with the value that turns off one part of Inductor, and with the part's name. Options with the
+# least impact come first.
 SWITCHES: tuple[tuple[str, Any, str], ...] = (
     ("post_grad_custom_post_pass", None, "this custom pass"),
     ("joint_custom_post_pass", None, "this custom pass"),

@@ -22,5 +22,5 @@ def mode_advice(subject: Subject) -> list[str]:
             continue
         report = subject.again(mode=mode)
         if report is not None and not report.findings:
-            lines.append(f"tried: mode={mode!r}: within the budget")
+            lines.append(f"tried: mode={mode!r}: the check passes")
     return lines

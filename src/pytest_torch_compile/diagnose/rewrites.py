@@ -214,8 +214,8 @@ def without_context(statement: ast.stmt, around: Around) -> ast.stmt | None:
 
 
 def left_out(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Remove a call that may have no effect on the result, an assertion, or a branch that contains only removable
-    statements.
+    """Remove a statement on which the result may not depend: a call, an assertion, or an ``if`` that contains only such
+    statements or ``raise``.
     """
     if not _may_have_no_result(statement):
         return None
@@ -233,12 +233,12 @@ def _may_have_no_result(statement: ast.stmt) -> bool:
 
 
 def with_where(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Replace a branch between two values with ``torch.where``."""
+    """Use ``torch.where`` instead of an ``if`` that selects one of two values."""
     return _chosen(statement, around, lambda test, a, b: _torch("where", test, a, b))
 
 
 def with_cond(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Replace a branch between two values with ``torch.cond``."""
+    """Use ``torch.cond`` instead of an ``if`` that selects one of two values."""
     nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
 
     def cond(test: ast.expr, a: ast.expr, b: ast.expr) -> ast.expr:
@@ -295,7 +295,7 @@ def _assigned(statement: ast.stmt | None) -> tuple[str | None, ast.expr | None]:
 
 
 def _as_tensor(test: ast.expr) -> ast.expr:
-    """Rewrite a condition as a tensor, without conversions to Python values."""
+    """Rewrite a condition as a tensor expression, without conversions to Python values."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return _torch("logical_not", _as_tensor(test.operand))
     if isinstance(test, ast.BoolOp):

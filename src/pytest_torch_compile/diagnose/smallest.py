@@ -148,13 +148,15 @@ class _Capture:
     number: int = 0
 
 
-# Objects that a hook references would count as model state and be restored after the run, so the hook does not
-# reference any objects.
+# Objects that a hook references would count as model state and be restored after the run, so the hooks store captured
+# arguments in this global list.
 _captures: list[_Capture] = []
 
 
 def captured(work: Work) -> Inputs:
-    """Run the calls in eager, and return, for each call, the arguments of the first call to each submodule."""
+    """Run the calls in eager. For each submodule, return the arguments of its first call within each call to the
+    target.
+    """
     with ExitStack() as stack:
         _captures.append(capture := _Capture())
         stack.callback(_captures.pop)

@@ -14,7 +14,7 @@ from ..findings import CompileReport, WrongResult
 from ..observation import Location
 from .subject import Subject
 
-# Findings that a later stage can cause; breaks and recompiles come from dynamo, the first stage.
+# Findings that any stage can cause. Breaks and recompiles are not included: only dynamo, the first stage, causes them.
 KINDS = {*get_args(WrongResult), "compile-error", "eager-fallback"}
 STAGES = {
     "eager": "dynamo: it cannot trace the code, or the graph that it captured behaves differently from the code",
@@ -82,10 +82,10 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
             f"stage: not in torch. The code branches on is_compiling() ({where}), and eager has the same findings when "
             "it takes the branch for compiled code"
         )
-    # The branch makes a difference, but the branch may not be the cause of this finding, or may not be the only cause.
+    # The branch affects the results, but it may not be the only cause of this finding, or not a cause at all.
     return (
         f"stage: unknown. The code branches on is_compiling() ({where}). When eager takes the branch for compiled "
-        "code, it is wrong too, but with different findings; remove the branch and run the check again"
+        "code, it fails too, but with different findings; remove the branch and run the check again"
     )
 
 

@@ -18,7 +18,7 @@ from ..numerics import Tolerances
 Examine = Callable[[Work, Compiling, Budget, Tolerances], CompileReport]
 
 
-MORE_TIME = "diagnose='full' (--compile-diagnose=full) takes up to ten minutes"
+MORE_TIME = "use diagnose='full' (--compile-diagnose=full) to allow up to ten minutes"
 
 
 class OutOfTime(Exception):
@@ -69,11 +69,11 @@ class Subject:
         return self._end - time.monotonic()
 
     def expected_seconds(self, backend: str | None = None) -> float:
-        """Return the expected time of a trial with this backend: the time of the longest trial so far or, if there was
-        none, the time of the check.
+        """Return the expected time of a trial with this backend: the time of the longest such trial so far or, if there
+        was none, the time of the check.
 
-        The compile time of stages that a trial skips is subtracted from the check's time. The check's time includes the
-        imports of the first compilation.
+        The compile time of stages that a trial skips is subtracted from the check's time. The estimate may be too high,
+        because the check's time includes the imports of the first compilation.
         """
         if backend in self._took:
             return self._took[backend]
@@ -129,7 +129,7 @@ class Subject:
         return bool(shown)
 
     def is_right_in(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
-        """Return whether a trial ran without findings of these kinds and without new findings."""
+        """Return whether a trial ran without findings of these kinds and without new kinds of findings."""
         return report is not None and {finding.kind for finding in report.findings} <= self.kinds - set(kinds)
 
 

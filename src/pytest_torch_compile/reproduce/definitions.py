@@ -258,8 +258,8 @@ def _bound(statement: ast.stmt) -> set[str]:
 
 
 def _is_about(statement: ast.stmt, name: str) -> bool:
-    """Return whether a statement binds ``name``, is decorated with ``name``, or passes ``name`` to a call:
-    ``op.register_fake(f)``.
+    """Return whether a statement binds ``name``, or uses it in a decorator, an assignment or a call, for example
+    ``name.register_fake(f)``. ``name`` is a variable or an op (``space::op``).
     """
     if name in _bound(statement):
         return True

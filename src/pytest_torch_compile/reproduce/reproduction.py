@@ -31,7 +31,7 @@ from .script import JUDGES, Script, script
 SECONDS = 180.0  # for all attempts to reproduce a failure; each attempt imports torch and compiles
 GUARDED = "no reproduction: the body of a with statement cannot be copied; call check_compile on the code inside it"
 KINDS = {*JUDGES, "graph-break"}
-_written: set[Path] = set()  # the files that this process has written, because two checks in one test may fail
+_written: set[Path] = set()  # files that this process has written; a second failed check in one test uses another name
 _OF_TORCH = re.compile(r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)(?!.*(_THREADS|_DIR)$)|PYTEST)")
 
 
@@ -98,8 +98,8 @@ def _why_none(report: CompileReport) -> str:
 
 
 def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:
-    """Yield the work to reproduce, and its finding: first the smallest module, if it has a finding of the same kind as
-    ``finding``, and then the whole target and ``finding`` itself.
+    """Yield each ``Work`` to try to reproduce, with its finding: first the smallest module, if it has a finding of the
+    same kind as ``finding``, and then the whole target and ``finding`` itself.
     """
     if report.fault.module and (part := parts_of(remake.work).get(report.fault.module)):
         changes = part.changes(remake.work)
@@ -149,8 +149,8 @@ def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: flo
 
 
 def _run(file: Path, seconds: float, *, alone: bool) -> tuple[int | None, list[str]]:
-    """Run the script, and return its exit status and the lines of its output. All processes that the script starts are
-    terminated.
+    """Run the script, and return its exit status and the lines of its output. Afterwards, terminate all processes that
+    the script started.
 
     If ``alone`` is set, the script cannot import from this process's paths, which reveals undeclared dependencies.
     """

@@ -1,5 +1,5 @@
-"""Generate the script: its header, the code that creates the target and its calls, and the assertion for the kind of
-finding.
+"""Generate a script that reproduces a finding: its header, the code that creates the target and its calls, and the
+assertion for the kind of finding.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ JUDGES = {
     **dict.fromkeys(("recompile", "eager-fallback", "nothing-compiled"), "counts"),
 }
 IMPORTS = ("import contextlib", "import torch", "import torch._dynamo", "import torch.utils._pytree as pytree")
-_COUNTED = ("dynamic", "recompile_limit", "isolate_recompiles")  # options that affect the number of compilations
+# torch.compile options that affect the number of compilations
+_COUNTED = ("dynamic", "recompile_limit", "isolate_recompiles")
 _NO_MATTER = ("compile_threads", "force_disable_caches")  # settings that do not affect results
 
 
@@ -182,7 +183,7 @@ def _mapping(options: dict[str, str]) -> str:
 
 
 def _settings(writer: Writer) -> str:
-    """Return the non-default torch settings that can be written as source."""
+    """Return source that sets the non-default torch settings. Omits values that cannot be written as source."""
     own = process_settings()
     lines = [f"torch.set_default_dtype({own['dtype']})"] if own["dtype"] is not torch.float32 else []
     lines += ["torch.use_deterministic_algorithms(True)"] if own["deterministic"] else []

@@ -153,8 +153,8 @@ class Writer:
         return name
 
     def _variable(self, name: str, value: Any, stored: bool) -> None:
-        """Write a global or closed-over variable: constants at the top, mutable values in the function that creates the
-        target.
+        """Write a global or closed-over variable. Constants are written at the top of the script, and mutable values in
+        the function that creates the target.
         """
         if isinstance(value, _SCALARS) and not isinstance(value, enum.Enum):
             self.definitions.lines.append(f"{name} = {_scalar(value)}")
@@ -341,5 +341,5 @@ def _nested(numbers: Any) -> str:
 
 
 def listed(expressions: Sequence[str], indent: str) -> str:
-    """Write a list on several lines."""
+    """Return the source of a list, with one expression per line."""
     return "[\n" + "".join(f"{indent}    {one},\n" for one in expressions) + f"{indent}]"

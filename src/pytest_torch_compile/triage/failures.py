@@ -19,7 +19,7 @@ UNKNOWN_STAGE = "unknown stage"
 
 
 class Route(Enum):
-    """Which code to examine first for a failure; the value is shown to users."""
+    """The code to examine first for a failure; the value is shown to users."""
 
     OWN_CODE = "own code"
     DYNAMO = "dynamo"
@@ -35,6 +35,7 @@ class Cause:
     the cause.
 
     A diagnosis has a time limit, so it may find out less about a wrong result in one run than in another.
+    ``may_be`` ignores these differences.
     """
 
     kind: str
@@ -111,7 +112,7 @@ def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
 
 
 def _is_unexpected_pass(report: Mapping[str, Any]) -> bool:
-    """Return whether a test fails only because it unexpectedly passes and has a strict marker."""
+    """Return whether a test fails only because it passes although a strict marker expects it to fail."""
     return str(report["longrepr"]).startswith(("[XPASS(strict)]", NO_LONGER_FAILS))
 
 
@@ -181,8 +182,8 @@ _OF_KIND = {
     **dict.fromkeys(("cudagraph-skip", "cache-miss", "structure", "memory", "slowdown"), Route.INDUCTOR),
     **dict.fromkeys(("numerics", "gradient", "metadata", "mutation", "state", "aliasing"), Route.NUMERICS),
 }
-# The parts of torch that may raise an exception, identified by their folders. Operators are ignored, because operators
-# run user code, too.
+# The parts of torch that may raise an exception, identified by their folders. Folders of operators are not listed,
+# because operators also run user code.
 _OF_FOLDER = {
     "torch/_dynamo": Route.DYNAMO,
     "torch/_functorch": Route.AOT_AUTOGRAD,
@@ -219,7 +220,7 @@ def portable(text: str) -> str:
 
 
 def _of_traceback(test: str, shown: Any) -> Failure:
-    """Return a failure without a check, identified by its exception and the innermost location of the traceback.
+    """Return a failure that does not come from a check, identified by its exception and the traceback's last location.
 
     ``shown`` is pytest's serialized representation of the exception.
     """
@@ -263,7 +264,9 @@ def _by_files(text: str, otherwise: Route = Route.OWN_CODE) -> Route:
 
 
 def _normalised(text: str) -> str:
-    """Return the first line, without parts that vary between runs: addresses, numbers, temporary paths."""
+    """Return the first line, with addresses and numbers replaced and absolute folders removed, so that it does not vary
+    between runs.
+    """
     line: str = next((line.strip() for line in text.splitlines() if line.strip()), "")
     line = re.sub(r"0x[0-9a-fA-F]+", "ADDRESS", line)
     line = re.sub(r"(?<![\w.])/\S*/", "", line)

@@ -49,7 +49,9 @@ def unsure(old: Runs, new: Runs) -> list[str]:
 
 
 def lost(old: Runs, new: Runs) -> dict[str, str]:
-    """Return the tests that ran only on the old torch version, with their status on the new: skipped or missing."""
+    """Return the tests that ran only on the old torch version, with their status on the new version: skipped or
+    missing.
+    """
     ran = [test for test in sorted(old) if _ran(old, test) and not _ran(new, test)]
     return {test: "skipped" if test in new else "missing" for test in ran}
 
@@ -115,8 +117,8 @@ def to_reproduce(groups: Sequence[Group], statuses: Collection[Status]) -> list[
 
 
 def reproduced(group: Group, runs: Runs) -> Group:
-    """Return the group with its failure from these runs, which tried to write reproductions. The failure contains
-    either the path of a script, or the reason why there is no script.
+    """Return the group with the same failure from these runs as its example. In these runs, each check tried to write a
+    reproduction, so the failure contains either the path of a script or the reason why there is no script.
 
     A check writes one script, which reproduces only one of its findings.
     """
