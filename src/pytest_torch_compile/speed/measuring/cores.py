@@ -37,8 +37,8 @@ def own_cores(directory: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def _free_cores(directory: Path | None) -> Iterator[set[int]]:
-    """Find cores that no other process has locked, lock them and yield them, starting with the highest-numbered cores.
-    If all cores are locked, yield the highest-numbered cores.
+    """Lock a group of cores that no other process has locked, and yield it. Groups with higher core numbers are tried
+    first. If no group is free, yield the cores with the highest numbers.
     """
     cores = sorted(os.sched_getaffinity(0), reverse=True)
     for start in range(0, len(cores) - CORES + 1, CORES):
