@@ -87,7 +87,7 @@ def run_ranks(
 
 @dataclass
 class _Rank:
-    """A rank. ``outcome`` is the outcome of its most recent job (None while the job runs)."""
+    """A running rank. ``outcome`` is the outcome of its most recent job (None while the job runs)."""
 
     number: int
     process: SpawnProcess
@@ -97,7 +97,9 @@ class _Rank:
     outcome: Outcome | None = None
 
     def hear(self, job: Job) -> None:
-        """Receive a message from the rank: the outcome of its job, or None to request a job."""
+        """Receive a message from the rank, if there is one: the outcome of its job, or a request for a job, which is
+        then sent.
+        """
         with contextlib.suppress(EOFError, OSError):  # the rank has exited
             if self.connection.poll():
                 self.outcome = self.connection.recv()
@@ -106,8 +108,8 @@ class _Rank:
 
 
 class RankGroup:
-    """Ranks that are started once and used for several calls to ``run``, because starting ranks takes seconds. A
-    ``RankGroup`` fits in a module-scoped fixture.
+    """Ranks that are started once and used for several calls to ``run``, because starting ranks takes seconds. To share
+    a ``RankGroup`` between tests, create it in a module-scoped fixture.
 
     The ranks start when ``run`` is called for the first time. Compiled code is discarded between calls; other
     state of the processes is kept. After a failure, the ranks join a new process group; if a rank died or hung, all
