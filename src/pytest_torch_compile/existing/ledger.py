@@ -14,10 +14,10 @@ from .recipes import WrittenCall
 from .run_time import RunTime
 from .signature import AutomaticDynamic, Signature
 
-# Rare calls have priority. The first call to a target is always checked. A call that executes new lines of the package,
-# or is the target's first call with gradients, is checked if enough time would remain for the first calls to later
-# targets, estimated from the targets so far. Any other call is checked only if the time spent on checks is below a
-# share of the time available up to this point in the run. For a target that has had n checks, the share is
+# Rare calls have priority. The first call to a target is checked while time is left. A call that executes new lines of
+# the package, or is the target's first call with gradients, is checked if enough time would remain for the first calls
+# to later targets, estimated from the targets so far. Any other call is checked only if the time spent on checks is
+# below a share of the time available up to this point in the run. For a target that has had n checks, the share is
 # ``_SHARES[n]``; beyond the last entry, the share decreases with each further check.
 _SHARES = (1.0, 0.7, 0.6, 0.5)
 # An eager run determines whether a call computes anything and executes new lines. Many of these runs do not lead to a

@@ -145,8 +145,8 @@ class Recipes:
         )
 
     def _public_name(self, kind: type) -> str:
-        """Return the full name of a class, with the shortest name of a public module that contains the class; empty if
-        no public module of the package contains it.
+        """Return the full name of a class, such as ``package.module.Class``. If several public modules of the package
+        contain the class, use the module with the shortest name. Return an empty string if none contains it.
         """
         modules = [name for name in list(sys.modules) if self.owns(name) and "._" not in name]
         homes = [name for name in modules if vars(sys.modules[name]).get(kind.__name__) is kind]

@@ -351,7 +351,9 @@ def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
         evidence, hint = error_summary(here.error), advice.ONLY_EAGER_RAISES
     elif here.error is None and there.refused is not None:
         message = f"the artifact rejects a call that works in eager: {there.refused.type}"
-        state = "GLOBAL_STATE changed" in there.refused.text  # from the message of dynamo's failed guard
+        state = (
+            "GLOBAL_STATE changed" in there.refused.text
+        )  # dynamo's message about the failed guard contains this text
         evidence, hint = there.refused.text, advice.ARTIFACT_STATE if state else advice.ARTIFACT_REFUSES
     else:
         return []

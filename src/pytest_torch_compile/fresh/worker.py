@@ -21,7 +21,7 @@ from .process import Job
 
 
 def main(folder: Path) -> None:
-    """Run the job that is stored in ``folder``, and store the answer there."""
+    """Run the job that is stored in ``folder``, and store its result there."""
     import torch
 
     faulthandler.enable()

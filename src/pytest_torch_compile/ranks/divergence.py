@@ -53,9 +53,7 @@ class RankSeen:
         return [fact for fact in self.checks[check].facts if fact.kind == kind]
 
     def whole_calls(self, check: str) -> float:
-        """Return the number of the last call to a compiled function that was observed completely; infinity if the check
-        has ended.
-        """
+        """Return how many calls to compiled functions were observed completely; infinity if the check has ended."""
         seen = self.checks[check]
         return math.inf if seen.ended else seen.calls - self.stopped
 

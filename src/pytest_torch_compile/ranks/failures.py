@@ -90,8 +90,8 @@ class RankEnd:
 
 
 def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) -> list[Finding]:
-    """Return findings about differences between ranks, and then findings about the most serious failures: of the ranks
-    that died; if no rank died, of the ranks that failed; if no rank failed, of the ranks that hung.
+    """Return findings about differences between ranks, and then findings about the most serious failures: those of the
+    ranks that died; if no rank died, those of the ranks that failed; if no rank failed, those of the ranks that hung.
     """
     outcomes = [end.outcome for end in ends if end.outcome is not None]
     running = [end for end in ends if end.was_ended]

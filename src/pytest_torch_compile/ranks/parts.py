@@ -1,4 +1,4 @@
-"""Run each rank on its part of a batch, and compare the results with an eager run of the whole batch in one process."""
+"""Split a batch over the ranks, and compare the results with an eager run of the whole batch."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def fresh_samples(
     is available. Closing the generator ends the processes that are still running.
 
     ``room`` is the number of processes that can compile at the same time on each device. ``own`` is the device that
-    this process has already locked. The fresh processes use this device and all other devices on which no speed test is
+    this process has already locked. The fresh processes use this device and other devices on which no speed test is
     running.
 
     Raises:

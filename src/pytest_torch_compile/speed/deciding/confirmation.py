@@ -60,7 +60,7 @@ def decide(
     """Decide the result of a speed test. Request more compilations while the times seem to have changed, but too few
     compilations have been measured to be sure.
 
-    A second compilation is also requested if a count has changed that may depend on autotuning.
+    A second compilation is also requested if a count that may depend on autotuning has changed.
 
     Args:
         until_red: if a count is worse than in the baseline, stop after at most two compilations, even if the times are

@@ -9,7 +9,8 @@ stored compilations:
    are requested.
 2. The first run is then excluded, because it was selected for being unusual. The additional runs are compared with the
    stored runs by a t test.
-3. The significance level limits the probability of at least one false result in an unchanged suite to 1%.
+3. The significance level is chosen so that the probability of at least one false result in an unchanged suite is at
+most 1%.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ METRICS: dict[Metric, tuple[str, FindingKind]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """The change in one kind of time (``metric``) from the stored to the new compilations.
+    """The change in one measured time (``metric``), such as wall time, from the stored to the new compilations.
 
     ``effect`` is the log of the ratio of new to stored times; it is positive if the new compilations are slower.
     ``judge`` uses the times of the additional compilations or, if there are none, of the first compilation;
@@ -165,7 +166,7 @@ def _measured(runs: Sequence[Run]) -> list[Metric]:
 
 
 def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: float) -> tuple[Change, bool]:
-    """Return the change in one time, and whether another compilation is needed to decide."""
+    """Return the change in one measured time, and whether another compilation is needed to decide."""
     against = _against(metric, new, stored)
     before = [_value(run, metric, against) for run in stored]
     first, *further = (_value(run, metric, against) for run in new)

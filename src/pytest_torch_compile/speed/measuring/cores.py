@@ -1,7 +1,8 @@
 """Reserve CPU cores for a process that measures. Imports neither torch nor pytest.
 
-When a process could move between all cores, it was 1% to 4% slower after its first test, and its times varied more.
-Also, on a machine with several devices, two processes that measure at the same time must not use the same cores.
+In measurements, a process that could move between all cores was 1% to 4% slower after its first test, and its times
+varied more. Also, on a machine with several devices, two processes that measure at the same time must not use the same
+cores.
 """
 
 from __future__ import annotations

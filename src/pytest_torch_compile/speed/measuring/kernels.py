@@ -34,7 +34,7 @@ class Profiled:
 
     @property
     def kernels(self) -> int:
-        """Kernels per call, including copies and fills."""
+        """The number of kernels per call, including copies and fills."""
         return round(len(self.took) / self.calls)
 
     def per_call(self, count: int) -> int:
