@@ -166,7 +166,7 @@ def test_a_function_has_no_module_to_name():
 def test_mistakes_are_named():
     with pytest.raises(CompileUsageError, match="over='rows' is unknown; choose one of: batch, run, process"):
         check_invariance(torch.sin, torch.randn(3), over="rows")
-    with pytest.raises(CompileUsageError, match="needs a batch of at least two rows"):
+    with pytest.raises(CompileUsageError, match="requires a batch of at least two rows"):
         check_invariance(torch.sin, torch.randn(1, 3), over="batch")
     with pytest.raises(CompileUsageError, match="the call raises an exception in eager"):
         check_invariance(torch.linalg.inv, torch.randn(2, 3), over="run", backend="eager")

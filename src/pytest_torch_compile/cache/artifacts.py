@@ -41,7 +41,7 @@ class ArtifactSession:
             os.environ[VARIABLE] = str(folder)
 
     def load(self) -> None:
-        """Load the artifacts into the compile caches of this process, at the first call only."""
+        """Load the stored artifacts into the compile caches of this process. Only the first call has an effect."""
         if self._loaded is not None:
             return None
         from .._torch import cache_artifacts as cache

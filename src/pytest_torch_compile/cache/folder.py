@@ -36,7 +36,7 @@ def _put_back(before: dict[str, str | None]) -> None:
 
 
 def is_kept(choice: str) -> bool:
-    """Return whether compiled code is kept for the next run."""
+    """Return whether compiled code is kept for the next run. ``choice`` is the value of ``--compile-cache``."""
     return choice not in ("fresh", "session")
 
 

@@ -1,4 +1,6 @@
-"""Store compile cache artifacts, in files that are each valid for only one environment. Does not import torch."""
+"""Store compile cache artifacts, with one file for each environment (such as torch version and device). Does not import
+torch.
+"""
 
 from __future__ import annotations
 

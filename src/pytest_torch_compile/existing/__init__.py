@@ -1,3 +1,3 @@
-"""``--compile-existing=PACKAGE``: check each call that the project's tests make into a package, at the moment of the
-call.
+"""``--compile-existing=PACKAGE``: check calls that the project's tests make into a package, at the moment of
+each call.
 """

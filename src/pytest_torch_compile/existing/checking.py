@@ -44,8 +44,8 @@ Line = tuple[str, int, int]
 
 @dataclass
 class Checked:
-    """The result for one call. It contains only data that can be pickled, because pytest-xdist workers send it to the
-    controller.
+    """The result of checking one call to a target. It contains only data that can be pickled, because pytest-xdist
+    workers send it to the controller.
 
     ``refused`` is the reason why the call could not be checked. ``computes`` is false if the eager run called no torch
     operation. If the call was skipped because other calls have priority, ``passed_over`` is the reason.
@@ -61,9 +61,9 @@ class Checked:
     seconds: float = 0.0
     breaks: dict[str, dict[str, str]] = field(
         default_factory=dict
-    )  # breaks that exceed the budget, for compile-accepted.json
+    )  # graph breaks to add to compile-accepted.json, because the check does not allow them
     recompiles: int = 0
-    allowed: int = 0  # recompiles that the sizes require
+    allowed: int = 0  # the number of recompiles that the calls' sizes require
     train: bool = False
     module: str = ""  # parts of a generated test: the target's module, the expression for the target, the calls
     made: str = ""
@@ -211,7 +211,7 @@ def _lines(owns: Callable[[str], bool]) -> Iterator[set[Line]]:
 
 
 class _Counting(TorchFunctionMode):
-    """A mode that counts operations, except those that only return their own arguments or no tensor."""
+    """A mode that counts the torch operations that return a tensor other than their own arguments."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Copy the small arguments of a call, so that a later check can repeat the call before the call that it checks.
+"""Copy a call's arguments, if they are small, so that the check of a later call can run this call first.
 
 Only copies are kept, not the tensors of the test.
 """

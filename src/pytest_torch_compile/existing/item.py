@@ -31,7 +31,9 @@ class ExistingItem(pytest.Item):
         return cls.from_parent(session, name=row.test, nodeid=row.test, row=row, known=known)
 
     def runtest(self) -> None:
-        """Pass on the report of each check, and fail if a report has findings."""
+        """Announce the report of each check. Fail if a report has findings, or xfail if the failure is expected. Skip
+        if nothing was checked.
+        """
         failures = []
         for result in self.row.results:
             if result.report is None:

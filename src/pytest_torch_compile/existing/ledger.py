@@ -14,10 +14,10 @@ from .recipes import WrittenCall
 from .run_time import RunTime
 from .signature import AutomaticDynamic, Signature
 
-# Rare calls have priority. The first call to a target is always checked. A call that executes new lines of the package,
-# or is the target's first call with gradients, is checked if enough time would remain for the first calls to later
-# targets, estimated from the targets so far. Any other call is checked only if the time spent on checks is below a
-# share of the time available up to this point in the run. For a target that has had n checks, the share is
+# Rare calls have priority. The first call to a target is checked while time is left. A call that executes new lines of
+# the package, or is the target's first call with gradients, is checked if enough time would remain for the first calls
+# to later targets, estimated from the targets so far. Any other call is checked only if the time spent on checks is
+# below a share of the time available up to this point in the run. For a target that has had n checks, the share is
 # ``_SHARES[n]``; beyond the last entry, the share decreases with each further check.
 _SHARES = (1.0, 0.7, 0.6, 0.5)
 # An eager run determines whether a call computes anything and executes new lines. Many of these runs do not lead to a
@@ -27,8 +27,8 @@ _SHARE_IN_VAIN = 0.15
 # The expected duration of the first check in a test run, in seconds. A later check is expected to take as long as the
 # average check so far.
 _FIRST_CHECK = 10.0
-# The number of attempts to check calls of the same family: a call that cannot be checked in one test may be checkable
-# in another.
+# The maximum number of attempts to check calls of the same family (calls that differ only in sizes). A call that cannot
+# be checked in one test may be checkable in another test.
 MOST_TRIES = 3
 OUT_OF_TIME = "the time limit was reached (raise it with --compile-existing-minutes)"
 LIKE_OTHERS = "the call executes no new lines, and other targets have priority"
@@ -67,7 +67,7 @@ class Noticed:
     lines: set[Line] = field(default_factory=set)
     trained: bool = False
     in_vain: int = 0
-    too_long: str = ""  # the reason why no further call is attempted; empty if there is none
+    too_long: str = ""  # the reason why no further call is checked, if one check took too long; otherwise empty
     families: dict[Any, Family] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
 

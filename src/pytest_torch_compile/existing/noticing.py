@@ -57,7 +57,9 @@ class Noticing:
             yield
 
     def _handle(self, frame: FrameType) -> None:
-        """Pass a frame to ``hear``, with any profiler suspended, so that it does not record the plugin's own work."""
+        """Pass a frame to ``hear``. Any profiler is suspended, so that the profiler does not record the plugin's own
+        work.
+        """
         try:
             with profile_function(None):
                 # Python does not call trace functions while a trace function runs, but a check uses a trace function.

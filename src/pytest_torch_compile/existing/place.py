@@ -142,8 +142,8 @@ def _home(kind: Any) -> str:
 
 
 def _is_of_a_test(value: object) -> bool:
-    """Return whether a value is a mock or a function from a test file, neither of which occurs in a library. Code of
-    the value is not run.
+    """Return whether a value is a mock or a function from a test file, neither of which occurs in a library. This
+    function runs no code of the value.
     """
     if type(value) is FunctionType:
         home = str(value.__globals__.get("__name__", "")).rpartition(".")[2]

@@ -48,7 +48,9 @@ class WrittenCall:
 
 @dataclass(frozen=True)
 class Recipe:
-    """The source of a call. ``target`` is the expression that creates the target."""
+    """The source of a call. ``target`` is the expression that creates the target, and ``module`` is the module that
+    this expression needs.
+    """
 
     module: str
     target: str
@@ -143,8 +145,8 @@ class Recipes:
         )
 
     def _public_name(self, kind: type) -> str:
-        """Return the full name of a class, in the public module of the package that contains the class and has the
-        shortest name; empty if no public module contains it.
+        """Return the full name of a class, such as ``package.module.Class``. If several public modules of the package
+        contain the class, use the module with the shortest name. Return an empty string if none contains it.
         """
         modules = [name for name in list(sys.modules) if self.owns(name) and "._" not in name]
         homes = [name for name in modules if vars(sys.modules[name]).get(kind.__name__) is kind]

@@ -1,4 +1,4 @@
-"""Divide a run's time between ordinary tests and checks, and determine the time limit for checks."""
+"""Measure how long the tests and the checks of a run take, and determine how much time the checks may take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 # Observing calls slows ordinary tests down by a few percent, and some work remains after the last test. So the first
-# share is subtracted from the time for the whole run, and the second share from the time that two additional runs
+# fraction is subtracted from the time for the whole run, and the second fraction from the time that two additional runs
 # without checks would take.
 _ROOM_AT_THE_END = 0.05
 _ROOM_FOR_OBSERVING = 0.2
@@ -74,5 +74,5 @@ class RunTime:
 
 
 def minutes(seconds: float) -> str:
-    """Format a number of seconds as ``7:05``."""
+    """Format a number of seconds as minutes and seconds, such as ``7:05``."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

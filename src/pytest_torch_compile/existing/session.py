@@ -156,7 +156,9 @@ class ExistingSession:
             return
         terminalreporter.section(f"torch.compile: calls to {self._package} in tests")
         if not self._rows:
-            terminalreporter.write_line(self._why_not or f"no test called a public target of {self._package}")
+            terminalreporter.write_line(
+                self._why_not or f"no test called a public function, method or class of {self._package}"
+            )
             return
         left = sum(1 for reasons in self._left_out.values() if reasons)
         waiting = f"targets with calls that were not checked because of the time limit or the limit on shapes: {left}"
@@ -184,7 +186,9 @@ class ExistingSession:
 
 
 def package_and_patterns(given: str) -> tuple[str, tuple[str, ...]]:
-    """Parse ``mypackage``, or patterns of public names in it: ``mypackage.layers,mypackage.ops.*``."""
+    """Parse the value of ``--compile-existing``: a package, such as ``mypackage``, or patterns for public names in one
+    package, such as ``mypackage.layers,mypackage.ops.*``. Return the package and the patterns.
+    """
     patterns = tuple(part.strip() for part in given.split(",") if part.strip())
     packages = {pattern.partition(".")[0] for pattern in patterns}
     if len(packages) != 1 or not next(iter(packages)).isidentifier():

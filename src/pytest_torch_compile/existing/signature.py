@@ -22,8 +22,8 @@ _INTERNALS = frozenset(vars(torch.nn.Module())) - {"training"}
 
 @dataclass(frozen=True)
 class Signature:
-    """The signature of a call. Calls with the same ``family`` can form one sequence; ``sizes`` contains all sizes of
-    the tensor arguments.
+    """The properties that determine which calls are alike. Calls with the same ``family`` can be checked in one
+    sequence; ``sizes`` contains all sizes of the tensor arguments.
     """
 
     family: Any

@@ -1,7 +1,8 @@
 """Keep a check that runs in the middle of a test from affecting the test.
 
 Each run of a check restores the objects that it changes (see ``legs/``). This module handles everything else: it
-isolates warnings, output, logs and alarms, and prevents changes to files, new processes and connections.
+isolates warnings, output, logs and alarms, and prevents the checked code from changing files, starting processes and
+opening connections.
 """
 
 from __future__ import annotations
@@ -97,8 +98,8 @@ def without_side_effects() -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Keep the ``with`` block's warnings, output and logs from reaching the test, and pause any alarm that the test has
-    set.
+    """Keep the ``with`` block's warnings, output and logs from reaching the test, pause any alarm that the test has
+    set, and raise ``SideEffect`` if the block tries to change something that cannot be restored.
     """
     with ExitStack() as stack:
         stack.enter_context(_paused_alarm())
@@ -133,7 +134,7 @@ def _reject(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _silent_logs() -> Iterator[None]:
-    """Silence the log handlers of the test and the user, but not torch's log handlers, because torch's trace needs
+    """Inside the ``with`` block, silence all log handlers except those of torch's loggers, because torch's trace needs
     them.
     """
     loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]

@@ -91,7 +91,7 @@ def _row(name: str, results: list[Checked], left_out: dict[str, int], idle: int,
 
 
 def verdict_of(report: CompileReport) -> str:
-    """Return the result of one check, such as "breaks", which depends on the check's worst finding."""
+    """Return the result of one check, such as "breaks", according to the check's worst finding."""
     found = [_VERDICT_OF.get(finding.kind, WRONG) for finding in report.findings]
     return max(found, key=VERDICTS.index, default=WORKS)
 

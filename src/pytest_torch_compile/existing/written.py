@@ -23,8 +23,8 @@ _HEAD = '''"""Check that {module} works under torch.compile.
 Written by pytest --compile-existing={given} --compile-write-tests. Run it with {run}
 
 The fixture compile_check, from pytest-torch-compile, compares each call in eager with the compiled call.
-The calls come from the package's tests. The inputs have the same shapes, dtypes and value ranges as in those
-tests, but random values.
+The calls come from the package's tests. The inputs are random. Their shapes and dtypes are the same as in those
+tests, and their value ranges are similar.
 {notes}"""
 
 {imports}

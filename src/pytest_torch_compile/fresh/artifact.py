@@ -1,4 +1,4 @@
-"""``check_artifact``: build a deployment artifact, load it in a fresh process, and compare it with eager."""
+"""``check_artifact``: build a deployment artifact, load it in a fresh process, and compare its results with eager."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class ArtifactReport(CompileReport):
 
 @dataclass
 class Answer:
-    """The result of one call to the artifact: the output and the arguments after the call, or the exception in
-    ``refused``.
+    """The result of one call to the artifact: the output and the arguments after the call, or, in ``refused``, the
+    exception that the call raised.
     """
 
     output: Any = None
@@ -69,7 +69,7 @@ class Answer:
 @dataclass
 class Answers:
     """What the fresh process returns: an ``Answer`` for each call, or, if the artifact could not be loaded, the
-    exception in ``refused``.
+    exception in ``refused``. ``graphs`` lists the graphs that were compiled in the process.
     """
 
     calls: list[Answer] = field(default_factory=list)
@@ -95,10 +95,10 @@ def check_artifact(
     """Build an artifact from the first call, load it in a fresh process, and compare its results with the eager results
     for every call.
 
-    The artifact must match eager by the rule that ``check_compile`` uses, including in calls whose shapes differ from
-    those of the first call. The artifact must raise an exception if eager does, and nothing may be compiled after the
-    artifact is loaded. Gradients are not checked: the artifact and the eager run both use ``torch.no_grad``. Internal
-    state such as buffers is checked only through its effect on later outputs.
+    The artifact's results must match the eager results by the rule that ``check_compile`` uses, including in calls
+    whose shapes differ from those of the first call. The artifact must raise an exception if eager does, and nothing
+    may be compiled while the artifact is loaded or called. Gradients are not checked: the artifact and the eager run
+    both use ``torch.no_grad``. Internal state such as buffers is checked only through its effect on later outputs.
 
     Args:
         model: The module to deploy, in the mode (train or eval) in which it is deployed.
@@ -204,7 +204,7 @@ def _examine(
     if failed := _without_answers(ended):
         if report.via == "aot_inductor" and artifacts.has_own_cpp_library(
             file
-        ):  # not rejected earlier, because some torch versions can load it
+        ):  # the build does not reject this artifact, because some torch versions can load it
             failed = replace(failed, hint="; or ".join(filter(None, [advice.OWN_CPP_LIBRARY, failed.hint])))
         report.findings = [failed]
         return
@@ -351,7 +351,9 @@ def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
         evidence, hint = error_summary(here.error), advice.ONLY_EAGER_RAISES
     elif here.error is None and there.refused is not None:
         message = f"the artifact rejects a call that works in eager: {there.refused.type}"
-        state = "GLOBAL_STATE changed" in there.refused.text  # from the message of dynamo's failed guard
+        state = (
+            "GLOBAL_STATE changed" in there.refused.text
+        )  # dynamo's message about the failed guard contains this text
         evidence, hint = there.refused.text, advice.ARTIFACT_STATE if state else advice.ARTIFACT_REFUSES
     else:
         return []
@@ -389,8 +391,8 @@ def _row(work: Work, index: int, expected: list[CallRecord], found: Answers) -> 
 
 
 def _classes(outputs: Iterable[Any]) -> tuple[type, ...]:
-    """Return the classes of the model's outputs. The fresh process must import the modules that define them, as a
-    caller of the artifact would, so that they are registered with torch's pytree.
+    """Return the classes of the model's outputs. The fresh process must import the modules that define these classes,
+    as a caller of the artifact would, so that the classes are registered with torch's pytree.
     """
     kinds = {node.kind for output in outputs for node in flatten(output).nodes.values()}
     return tuple(sorted((kind for kind in kinds if kind.__module__ != "builtins"), key=str))

@@ -1,4 +1,6 @@
-"""``check_invariance``: check that results do not depend on the other rows in the batch, the run or the process."""
+"""``check_invariance``: check that results do not depend on the other rows in the batch, on the run or on the
+process.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ ROUNDING = 1000  # a difference of up to this many eps may come from a kernel's 
 
 @dataclass
 class Invariance:
-    """The result for one entry of ``over``, and the first module whose output differs, if known."""
+    """The result for one entry of ``over``. ``largest`` is the largest difference, ``leaf`` is the output with this
+    difference, and ``module`` is the first module whose output differs, if known.
+    """
 
     over: str
     equal: bool
@@ -229,13 +233,13 @@ def _checked(
 
 
 _DIFFERS = {
-    "batch": "of a row on its own differs from the same row in the batch",
+    "batch": "differs between a row on its own and the same row in the batch",
     "run": "differs between two runs of the same code",
-    "process": "differs in a fresh process",
+    "process": "differs between this process and a fresh process",
 }
 _NO_MODULE = (
-    "the module is unknown: no module differs in a run that records the outputs of all modules (recording changes "
-    "fusion)"
+    "the first module that differs is unknown: no module's output differs when the outputs of all modules are recorded "
+    "(recording changes fusion)"
 )
 
 

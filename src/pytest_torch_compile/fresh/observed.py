@@ -35,7 +35,7 @@ class RaisedInCall(Exception):
 
 
 class _SameStart(Leg):
-    """A run in which every call starts from the same state and the same random numbers."""
+    """A run in which every call starts from the same state and the same random state."""
 
     def __init__(self, work: Work, wrap: Callable[[Any], Any] | None, world: World) -> None:
         super().__init__(work, world, wrap)
@@ -57,8 +57,8 @@ class _SameStart(Leg):
 def observe(
     target: Any, calls: Sequence[Call], compiling: Compiling | None, seed: int, *, modules: bool = False
 ) -> list[Observed]:
-    """Run the calls compiled, or eagerly if ``compiling`` is None. If ``modules`` is set, also record the outputs of
-    all modules.
+    """Run the calls with compiled code, or eagerly if ``compiling`` is None. Return copies of the outputs of each call.
+    If ``modules`` is set, also record the outputs of all modules.
 
     Raises:
         RaisedInCall: If a call raises an exception.
@@ -101,7 +101,7 @@ def _inspecting(compiling: Compiling | None) -> Callable[[Any], Any]:
 
 def _with_parts(module: torch.nn.Module) -> Callable[..., Any]:
     """Return a function that calls the module and returns its output, together with the outputs of the module and all
-    its submodules, in the order in which these finish.
+    its submodules, in the order in which their calls finish.
     """
     parts: list[tuple[str, list[torch.Tensor]]] = []
 
@@ -125,7 +125,7 @@ def _with_parts(module: torch.nn.Module) -> Callable[..., Any]:
 
 def _copies(output: Any) -> list[torch.Tensor]:
     if isinstance(output, torch.Tensor):
-        return [output.clone()]  # a later op may write to the output
+        return [output.clone()]  # a later op may modify the output in place
     if isinstance(output, dict):
         output = list(output.values())
     if not isinstance(output, (list, tuple)):

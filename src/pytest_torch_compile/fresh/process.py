@@ -39,8 +39,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """The outcome of the process: a returned ``value``, or the exception that it ``raised``. If the function neither
-    returned nor raised, ``without_answer`` describes how the process ended.
+    """The outcome of the fresh process: the ``value`` that the function returned, or the exception that it ``raised``.
+    If the function neither returned nor raised, ``without_answer`` describes how the process ended.
     """
 
     value: Any = None
@@ -56,10 +56,11 @@ def run_fresh(
     environment: Mapping[str, str] | None = None,
     preload: Sequence[str] = (),
 ) -> Ended:
-    """Run ``function(*args)`` in a fresh process, and clean up however the process ends.
+    """Run ``function(*args)`` in a fresh process. Terminate the process and remove its files regardless of how the
+    function ends.
 
-    ``preload`` lists modules that the function needs. If it is set, the process on Linux is forked from a server
-    process that has already imported these modules.
+    ``preload`` lists modules that the function needs. On Linux, if ``preload`` is set, the process is forked from a
+    server process that has already imported these modules.
 
     Raises:
         CompileUsageError: If the function or an argument cannot be sent.

@@ -29,8 +29,8 @@ def rows_of(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None)
     size = next(iter(sizes.values()), 0)
     if size < 2:
         raise CompileUsageError(
-            "over='batch' needs a batch of at least two rows, either in the first dimension of the first tensor or "
-            "in a dimension set with batch_dims, such as batch_dims={'x': 0}"
+            "over='batch' requires a batch of at least two rows; the rows are in the first dimension of the first "
+            "tensor, unless another dimension is set with batch_dims, such as batch_dims={'x': 1}"
         )
     chosen = sorted({round(step * (size - 1) / (min(size, ROWS) - 1)) for step in range(min(size, ROWS))})
     return {row: _row(call, {id(tensor): dim for tensor, dim in dims.values()}, row) for row in chosen}

@@ -140,8 +140,8 @@ def _line(connection: socket.socket) -> bytes:
 
 
 def serve(connection: socket.socket) -> Path | None:
-    """Fork a process for each request. Return the job's folder in a forked process, and None in the server when the
-    process at the other end exits.
+    """Fork a process for each request. In each forked process, return the folder of its job. In the server, return None
+    when the process at the other end of the connection exits.
     """
     import torch  # noqa: F401
 

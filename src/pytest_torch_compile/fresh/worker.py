@@ -21,7 +21,7 @@ from .process import Job
 
 
 def main(folder: Path) -> None:
-    """Run the job that is stored in ``folder``, and store the answer there."""
+    """Run the job that is stored in ``folder``, and store its result there."""
     import torch
 
     faulthandler.enable()
@@ -44,7 +44,9 @@ def main(folder: Path) -> None:
 
 
 def raised_by(error: BaseException) -> Raised:
-    """Convert an exception to a form that can be sent, because many exceptions cannot be pickled."""
+    """Convert an exception to a form that can be sent to the parent process, because many exceptions cannot be
+    pickled.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     place = place_of([Location(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames])
     return Raised(type(error).__name__, str(error).strip() or "no message", place)

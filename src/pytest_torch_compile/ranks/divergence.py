@@ -14,8 +14,8 @@ from ..findings import CompileUsageError, Finding
 from ..report.failure_text import count, cut, numbered
 from .progress import CheckSeen, Fact
 
-# Maps each name in ``same=`` to the quantity that is compared. A quantity that may cause differences in another
-# quantity comes first.
+# Maps each name that ``same=`` accepts to the kind of observation that is compared. A kind that may cause differences
+# in another kind comes first.
 SAME = {
     "graph_breaks": "graph break",
     "recompiles": "recompile",
@@ -28,7 +28,7 @@ _LINES, _WIDTH = 6, 160
 
 
 def require_known(same: Collection[str]) -> None:
-    """Reject names that are not in ``SAME``.
+    """Reject a ``same=`` argument that contains unknown names.
 
     Raises:
         CompileUsageError: If a name is unknown, or the value is a single string instead of a list.
@@ -41,21 +41,19 @@ def require_known(same: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class RankSeen:
-    """The observations of a rank's checks, keyed by check. ``stopped`` is true if the rank's most recent call failed or
-    was terminated.
+    """The observations, such as graph breaks, in each of a rank's checks. ``stopped`` is true if the rank's most recent
+    call failed or was terminated.
     """
 
     checks: Mapping[str, CheckSeen]
     stopped: bool = False
 
     def facts(self, check: str, kind: str) -> list[Fact]:
-        """Return a check's observations of one kind."""
+        """Return a check's observations of one kind, such as ``graph break``."""
         return [fact for fact in self.checks[check].facts if fact.kind == kind]
 
     def whole_calls(self, check: str) -> float:
-        """Return the number of the last call to a compiled function that was observed completely; infinity if the check
-        has ended.
-        """
+        """Return how many calls to compiled functions were observed completely; infinity if the check has ended."""
         seen = self.checks[check]
         return math.inf if seen.ended else seen.calls - self.stopped
 
@@ -92,13 +90,13 @@ def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[i
     whole = min(seen.whole_calls(check) for seen in ranks.values())
     facts = {rank: seen.facts(check, kind) for rank, seen in ranks.items()}
     keys = {rank: [fact.key for fact in found if fact.during <= whole] for rank, found in facts.items()}
-    # The order of graphs may depend on threads, but collectives must have the same order.
+    # The order of graphs may depend on threads, but collectives must have the same order on all ranks.
     as_story = tuple if kind == "collective" else _as_bag
     stories: dict[int, Any] = {rank: as_story(own) for rank, own in keys.items()}
     if len(set(stories.values())) == 1:
         later = {rank: [fact.key for fact in found if fact.during > whole] for rank, found in facts.items()}
-        # A rank that has made less progress does not count as different: only positions that all compared ranks have
-        # reached are compared.
+        # A rank that has made less progress does not count as different: at each position, only the ranks that have
+        # reached it are compared.
         for position in zip_longest(*later.values()):
             stories = {rank: key for rank, key in zip(later, position, strict=True) if key is not None}
             if len(set(stories.values())) > 1:

@@ -34,7 +34,7 @@ def merged(outcomes: Iterable[Outcome]) -> list[Finding]:
             text = raised.text if raised.location is None else ""
             groups.setdefault((raised.type, raised.location, text), []).append((outcome.rank, _raised(raised)))
         for finding in outcome.findings:
-            # Measured values, and messages that contain them, differ between ranks.
+            # Measured values, and messages that contain them, may differ between ranks.
             sentence = finding.message if finding.measured is None or not finding.subject else ""
             key = (finding.kind, finding.location, finding.subject, finding.calls, sentence)
             groups.setdefault(key, []).append((outcome.rank, finding))
@@ -54,10 +54,10 @@ def _raised(error: Raised) -> Finding:
 @dataclass
 class RankEnd:
     """How a call ended on one rank. If there is no ``outcome``, the rank died (``exit_code``), was terminated at
-    ``place``, or is lost.
+    ``place``, or does not answer (``lost`` is the reason).
 
-    ``lost`` is the reason why a lost rank's process does not answer. ``checks`` contains the observations of the rank's
-    checks. ``compiling`` is true if the rank was terminated while it was compiling.
+    ``checks`` contains the observations of the rank's checks. ``compiling`` is true if the rank was terminated while it
+    was compiling.
     """
 
     rank: int
@@ -76,7 +76,7 @@ class RankEnd:
 
     @property
     def how_it_died(self) -> str:
-        """A description of how the rank died or why it does not answer; empty for any other end."""
+        """A description of how the rank died or why it does not answer; empty if neither is the case."""
         code = self.exit_code
         if code is None:
             return self.lost
@@ -90,8 +90,8 @@ class RankEnd:
 
 
 def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) -> list[Finding]:
-    """Return findings about differences between ranks, followed by findings about ranks that died; or, if no rank died,
-    about ranks that failed; or, if no rank failed, about ranks that hung.
+    """Return findings about differences between ranks, and then findings about the most serious failures: those of the
+    ranks that died; if no rank died, those of the ranks that failed; if no rank failed, those of the ranks that hung.
     """
     outcomes = [end.outcome for end in ends if end.outcome is not None]
     running = [end for end in ends if end.was_ended]
@@ -153,8 +153,8 @@ def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterab
 
 
 def processes_with(token: str) -> list[int]:
-    """Return the processes that have the token in their environment: a group's ranks and the ranks' child processes.
-    Linux only.
+    """Return the ids of the processes whose environment contains the token: a group's ranks and the ranks' child
+    processes. Linux only.
     """
     processes = []
     for entry in Path("/proc").glob("[0-9]*/environ"):

@@ -35,7 +35,7 @@ from .progress import checks_in
 from .transport import pack, unpack_value, user_modules
 from .worker import Job, Outcome, main
 
-# Seconds that the other ranks have to fail or finish after one rank has failed.
+# After one rank has failed, the other ranks have this many seconds to finish or fail.
 GRACE_SECONDS = 5.0
 _LEAVE_SECONDS = 30.0
 _STACK_SECONDS = 2.0
@@ -56,8 +56,8 @@ def run_ranks(
     under NCCL, rank n uses CUDA device n. ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``
     are set; Fabric, Accelerate and other libraries use these variables to detect that a launcher started the process.
     The plugin's options apply in the ranks as well. The ranks' output is printed in this process with the rank number,
-    and checks and ``compile_guard`` regions in the ranks are part of this test's report. All rank processes end with
-    the call, even if the call fails or is interrupted.
+    and checks and ``compile_guard`` regions in the ranks are part of this test's report. All rank processes have
+    exited by the time ``run_ranks`` returns or raises an exception, even if the call is interrupted.
 
     Args:
         function: a top-level function of a module, test module or script. A nested function or a lambda needs
@@ -87,7 +87,7 @@ def run_ranks(
 
 @dataclass
 class _Rank:
-    """A rank. ``outcome`` is the outcome of its most recent job (None while the job runs)."""
+    """A running rank. ``outcome`` is the outcome of its most recent job (None while the job runs)."""
 
     number: int
     process: SpawnProcess
@@ -97,7 +97,9 @@ class _Rank:
     outcome: Outcome | None = None
 
     def hear(self, job: Job) -> None:
-        """Receive a message from the rank: the outcome of its job, or None to request a job."""
+        """Receive a message from the rank, if there is one: the outcome of its job, or a request for a job, which is
+        then sent.
+        """
         with contextlib.suppress(EOFError, OSError):  # the rank has exited
             if self.connection.poll():
                 self.outcome = self.connection.recv()
@@ -106,8 +108,8 @@ class _Rank:
 
 
 class RankGroup:
-    """Ranks that are started once and used for several calls to ``run``, because starting ranks takes seconds. A
-    ``RankGroup`` fits in a module-scoped fixture.
+    """Ranks that are started once and used for several calls to ``run``, because starting ranks takes seconds. To share
+    a ``RankGroup`` between tests, create it in a module-scoped fixture.
 
     The ranks start when ``run`` is called for the first time. Compiled code is discarded between calls; other
     state of the processes is kept. After a failure, the ranks join a new process group; if a rank died or hung, all
@@ -157,7 +159,8 @@ class RankGroup:
         same: Collection[str] | None = None,
         **kwargs: Any,
     ) -> list[Any]:
-        """Run ``function(*args, **kwargs)`` on each rank. Returns and raises the same as ``run_ranks``.
+        """Run ``function(*args, **kwargs)`` on each rank. Returns the same results and raises the same exceptions as
+        ``run_ranks``.
 
         ``timeout`` and ``same`` override the group's values for this call.
         """
@@ -259,7 +262,7 @@ class RankGroup:
         try:
             for number in numbers:
                 local = number if one is None else local_rank()
-                # A rank needs its variables before it imports anything.
+                # The variables must be set before the rank imports anything.
                 os.environ.update(variables | {"RANK": str(number), "LOCAL_RANK": str(local)})
                 here, there = context.Pipe()
                 log_file, stack_file = folder / f"log-{number}", folder / f"stack-{number}"
@@ -278,7 +281,7 @@ class RankGroup:
     def _variables(self, folder: Path) -> dict[str, str]:
         threads = str(max(1, (os.cpu_count() or 1) // self.world_size))
         defaults = {"OMP_NUM_THREADS": threads, "TORCHELASTIC_RESTART_COUNT": "0"}
-        # The store already exists, so that no rank has to open a store.
+        # TORCHELASTIC_USE_AGENT_STORE makes the ranks connect to the existing store instead of opening one.
         world = {"WORLD_SIZE": str(self.world_size), "TORCHELASTIC_USE_AGENT_STORE": "True"}
         if (here := launch()) is None:
             self._store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)

@@ -32,7 +32,9 @@ _NO_STORE = "the store that the ranks share is no longer available, so the launc
 
 @dataclass(frozen=True)
 class Launch:
-    """How a launcher started one of its processes. ``agent`` is true if torchrun's agent hosts the store."""
+    """The settings with which a launcher, torchrun or Slurm, started one of its processes. ``agent`` is true if
+    torchrun's agent hosts the store.
+    """
 
     rank: int
     world_size: int
@@ -43,8 +45,8 @@ class Launch:
 
 @cache
 def launch() -> Launch | None:
-    """Return how a launcher started this process; None if no launcher did, or if this process is a rank that the plugin
-    started.
+    """Return the settings with which torchrun or Slurm started this process. Return None if neither did, if it started
+    only one process, or if the plugin started this process as a rank.
     """
     has = os.environ
     if TOKEN in has:

@@ -1,4 +1,4 @@
-"""Run each rank on its part of a batch, and compare the results with an eager run of the whole batch in one process."""
+"""Split a batch over the ranks, and compare the results with an eager run of the whole batch."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from torch import distributed
 
 
 def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Callable[[Any], Callable[..., Any]]:
-    """Return a function for the ``compile`` argument of ``check_compile`` that splits the batch over the ranks and
-    gathers their outputs.
+    """Return a function to pass as ``compile`` to ``check_compile``. It splits the batch over the ranks and gathers the
+    ranks' outputs.
 
-    Eager runs the whole batch in one process. Data-parallel training averages the gradients of the parts, so on every
-    rank, the outputs, the gradients and the parameters after optimizer steps must match the results of this eager run.
+    On each rank, the eager run of the check uses the whole batch. Data-parallel training averages the gradients of the
+    parts, so on every rank, the outputs, the gradients and the parameters after optimizer steps must match the results
+    of the eager run.
 
     Args:
         compile: a function that creates the parallel, compiled target: ``lambda m:

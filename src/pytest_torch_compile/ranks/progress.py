@@ -22,7 +22,8 @@ from ..observation import Collective, Graph, GraphBreak, Location, Observation, 
 
 @dataclass(frozen=True)
 class Fact:
-    """One observation of a check. Equal observations have equal keys on all ranks; ``text`` is used in messages.
+    """One observation in a check, such as a graph break. Equal observations have equal keys on all ranks; ``text`` is
+    used in messages.
 
     ``during`` is the number of the call to a compiled function during which the observation was made, counted from 1
     over the whole check.
@@ -59,7 +60,7 @@ def facts_of(seen: Observation) -> list[Fact]:
 
 
 def _graph_break(found: GraphBreak) -> Fact:
-    # `times` is not included, because it increases if a rank compiles the code again.
+    # The field `times` is not included, because it increases if a rank compiles the code again.
     text = f"{found.category} at {found.location.shown()}"
     return Fact("graph break", (found.fingerprint,), text, found.call, found.location)
 

@@ -118,8 +118,8 @@ def unpack_value(packed: bytes) -> Any:
 
 
 def user_modules() -> dict[str, ModuleSpec]:
-    """Return the specs, with paths, of all imported modules that do not belong to an installed package, and of the
-    packages that contain these modules.
+    """Return the import specs, with paths, of all imported modules that do not belong to an installed package, and of
+    the packages that contain these modules.
     """
     specs: dict[str, ModuleSpec] = {}
     # Read from __dict__, because some torch modules return a value for any attribute.
@@ -150,5 +150,5 @@ class ModulesOfParent(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of the parent's module; None to use the search path."""
+        """Return the parent's spec for this module, or None to continue with the search path."""
         return self.specs.get(name)

@@ -1,3 +1,3 @@
-"""Measure speed tests, and detect regressions. ``measuring`` needs torch; ``deciding`` imports neither torch nor
-pytest.
+"""Measure the speed of eager and compiled code, and detect regressions. ``measuring`` requires torch; ``deciding``
+imports neither torch nor pytest.
 """

@@ -1,4 +1,4 @@
-"""Measure a test again in fresh processes, and read their samples.
+"""Run a speed test again in fresh processes, and collect their measurements.
 
 The processes compile at the same time. On each device, they measure one after another.
 """
@@ -28,7 +28,9 @@ CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
 
 
 def leave_sample(test: str, sample: SpeedSample) -> None:
-    """Write the sample to the folder that an environment variable specifies; do nothing if the variable is not set."""
+    """Write a test's measurements to the folder that an environment variable specifies; do nothing if the variable is
+    not set.
+    """
     if folder := os.environ.get(SAMPLES):
         name = hashlib.sha256(test.encode()).hexdigest()[:24]
         text = json.dumps({"test": test, "sample": sample.to_dict()})
@@ -41,9 +43,9 @@ def run(
     environment: Mapping[str, str | None] | None = None,
     stop: threading.Event | None = None,
 ) -> tuple[dict[str, SpeedSample], Ended]:
-    """Run a child process. Returns the child's samples (keyed by test id) and how the child ended."""
+    """Run a child process. Returns the measurements of its speed tests, keyed by test id, and how the process ended."""
     with TemporaryFolder("torch-compile-samples-") as folder:
-        # Remove this variable, which disables pytest-benchmark: the child of a pytest-xdist worker is not a worker.
+        # PYTEST_XDIST_WORKER would disable pytest-benchmark in the child, which is not a pytest-xdist worker.
         environment = {**(environment or {}), SAMPLES: str(folder), "PYTEST_XDIST_WORKER": None}
         ended = child.run(environment, seconds, stop=stop)
         left = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
@@ -58,8 +60,8 @@ def fresh_sample(
     seconds: float = 900.0,
     stop: threading.Event | None = None,
 ) -> SpeedSample:
-    """Run one test in a fresh process, and return its measurements. If ``cache`` is None, the compile cache starts
-    empty.
+    """Run one test in a fresh process, and return its measurements. ``cache`` is the folder of the compile cache; if it
+    is None, the process starts with an empty cache.
 
     Raises:
         NoFigures: If the test failed, was skipped, or took longer than ``seconds``.
@@ -76,15 +78,15 @@ def fresh_sample(
 def fresh_samples(
     child: Child, at_most: int, *, own: str, cache: str | None, room: int = 1
 ) -> Generator[SpeedSample, None, None]:
-    """Yield at most ``at_most`` samples from fresh processes, each as soon as it is available. Closing the generator
-    ends the processes that are still running.
+    """Yield at most ``at_most`` measurements of a test. Each comes from a fresh process, and is yielded as soon as it
+    is available. Closing the generator ends the processes that are still running.
 
-    ``room`` is the number of processes that can compile at the same time on each device. ``own`` is this
-    process's device, which is already locked. The fresh processes use this device, and all other devices on which no
-    process is measuring.
+    ``room`` is the number of processes that can compile at the same time on each device. ``own`` is the device that
+    this process has already locked. The fresh processes use this device and other devices on which no speed test is
+    running.
 
     Raises:
-        NoFigures: If no process returned a sample.
+        NoFigures: If no process returned measurements.
     """
     with gpus.free_ones(own, at_most) as free, TemporaryFolder("torch-compile-turns-") as folder:
         devices = [free[number % len(free)] for number in range(min(at_most, room * len(free)))]
@@ -103,7 +105,9 @@ def fresh_samples(
 
 
 def _as_they_end(running: set[Future[SpeedSample]], folder: Path) -> Generator[SpeedSample, None, None]:
-    """Let the processes measure once all of them have compiled, and yield each sample as soon as it is available."""
+    """Let the processes measure once all of them have compiled, and yield each process's measurements as soon as they
+    are available.
+    """
     number, failed, count = 0, None, len(running)
     while running:
         with events.doing(f"confirming a change: measured {number} of up to {count} more compilations"):
@@ -122,8 +126,9 @@ def _as_they_end(running: set[Future[SpeedSample]], folder: Path) -> Generator[S
 
 
 def cold_and_warm_start(child: Child) -> tuple[float, float]:
-    """Return the cold start and the warm start of compiled code in seconds. Both are measured in fresh processes: the
-    first process starts with an empty compile cache, and the second process uses the cache that the first one filled.
+    """Return the seconds that compilation and warm-up take with an empty compile cache (cold start) and with a filled
+    cache (warm start). Each is measured in a fresh process. The second process uses the cache that the first process
+    filled.
 
     Raises:
         NoFigures: If a process returned no measurements.

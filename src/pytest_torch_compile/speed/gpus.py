@@ -13,7 +13,8 @@ from .measuring.device import HELD_LOCK, DeviceBusy, device_lock, nvidia_smi
 from .sample import Paired
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# All GPUs of the run. A pytest-xdist worker uses only one GPU, but additional compilations can use any idle GPU.
+# This variable lists all GPUs of the run. A pytest-xdist worker uses only one GPU, but the processes that it starts to
+# confirm a change can use any idle GPU.
 ALL = "PYTEST_TORCH_COMPILE_GPUS"
 SHARED_BY = "PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU"
 
@@ -24,7 +25,7 @@ MEMORY_OF_HOST = Path("/proc/meminfo")
 
 
 def visible() -> list[str]:
-    """Return the ids of the GPUs that this run may use, or an empty list if nvidia-smi is missing."""
+    """Return the UUIDs of the GPUs that this run may use, or an empty list if nvidia-smi is missing."""
     by_index = {row[0]: row[1] for row in nvidia_smi("--query-gpu=index,uuid")}
     chosen = os.environ.get(ALL, os.environ.get(VISIBLE))
     if chosen is None:
@@ -64,8 +65,8 @@ def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
 def room(memory: Paired | None, uuid: str) -> int:
     """Return how many processes can run a test at the same time on each device; at least one.
 
-    CPU cores and free memory limit the number. ``memory`` is the memory that the test needs in eager and in compiled
-    code.
+    The number of CPU cores and the free memory limit the result. ``memory`` is the memory that the test needs in eager
+    and in compiled code.
     """
     limits = [(os.cpu_count() or 2) - 1]
     if found := re.search(r"^MemAvailable: +(\d+) kB", _text(MEMORY_OF_HOST), re.M):

@@ -1,5 +1,5 @@
-"""Compare the speed of this checkout with the speed of another revision. Both revisions are compiled from scratch and
-measured alternately. Each run of the tests uses all GPUs in parallel.
+"""Compare the speed of this checkout with the speed of another revision. The speed tests run on the two revisions
+alternately, each time with an empty compile cache. Each run uses all GPUs in parallel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from .deciding.constants import MAX_COMPILATIONS
 from .deciding.times import Verdict
 from .sample import SpeedSample
 
-# The number of rounds (each compiles each revision once) before a test can be excluded from later rounds.
+# The number of rounds before a test can be excluded from later rounds. In each round, the tests run once on each
+# revision.
 MIN_ROUNDS = 2
 Samples = dict[str, list[SpeedSample]]
 Say = Callable[[str], None]
@@ -43,12 +44,16 @@ class Compared:
 
     @property
     def outcome(self) -> times.Outcome:
-        """The outcome: ``regressed`` if a count is worse, otherwise the outcome of the times."""
+        """The outcome: ``regressed`` if a count, such as the number of kernels, is worse than on the base revision;
+        otherwise, the outcome of the times.
+        """
         return "regressed" if self.decision.worse else self.decision.times.outcome
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the result of each test. Returns 1 if there is a regression, and 2 if nothing could be compared."""
+    """Compare this checkout with another revision, and print each test's result. Returns 0, 1 if a test regressed, or 2
+    if the comparison was not possible.
+    """
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
     parser.add_argument("base", help="revision to compare with, such as main or HEAD~1")
     parser.add_argument(
@@ -67,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def compare_with(
     base: str, arguments: Sequence[str], *, rounds: int = MAX_COMPILATIONS, say: Say = print
 ) -> list[Compared]:
-    """Run the speed tests of this checkout and of ``base`` alternately, and compare each test that exists in both.
+    """Run the speed tests of this checkout and of the revision ``base`` alternately, and compare each test that exists
+    in both.
 
     ``arguments`` are passed to pytest. Each revision runs its own tests against its own sources: the ``src`` folder
     of its checkout, if there is one, and the checkout itself come first on ``PYTHONPATH``. Every run starts with an
@@ -102,7 +108,7 @@ def compare_with(
 
 
 def judged(base: Mapping[str, Sequence[SpeedSample]], here: Mapping[str, Sequence[SpeedSample]]) -> list[Compared]:
-    """Compare each test's samples on both revisions, and return the results."""
+    """Compare the measurements of each test on both revisions, and return the results."""
     return [_one(test, base.get(test, ()), here[test], len(here)) for test in sorted(here)]
 
 
@@ -119,7 +125,9 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
 
 
 def report(compared: Iterable[Compared]) -> list[str]:
-    """Return a table of the counts that differ, followed by each test's changes in time with confidence intervals."""
+    """Return the lines of the report: the counts, such as the number of kernels, that differ between the revisions, and
+    then the changes in each test's times with confidence intervals.
+    """
     compared = list(compared)
     rows = [(one.test, difference) for one in compared for difference in one.decision.differences]
     lines = ["counts: the same on both revisions" if not rows else "counts:"]

@@ -1,4 +1,4 @@
-"""The results of one measurement of a target. Imports neither torch nor pytest."""
+"""The results of measuring one target, which is a module or a function. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 SCHEMA_VERSION = 2
-# Rounds stop after this many seconds, or once the ratio's 95% confidence interval has this half width. On a shared
-# host, half a second of rounds led to a half width of 2.7% for the median test, and of up to 9% for other tests.
+# A measurement ends after SECONDS, or earlier if half the width of the 95% confidence interval for the ratio of
+# compiled to eager time is at most PRECISION. On a shared host, after half a second, half the width was 2.7% for the
+# median test, and up to 9% for other tests.
 SECONDS, PRECISION = 4.0, 0.002
 
 
@@ -16,8 +17,9 @@ SECONDS, PRECISION = 4.0, 0.002
 class Paired:
     """One quantity, measured in eager and in compiled code: a time per call in seconds, or the peak memory in bytes.
 
-    ``log_ratio`` is log(compiled / eager) over interleaved rounds; it is positive if compiled code is slower.
-    ``half_width`` is half the width of the ratio's 95% confidence interval within this process.
+    ``log_ratio`` is the mean of log(compiled / eager) over interleaved rounds; it is positive if the compiled value is
+    larger. ``half_width`` is half the width of its 95% confidence interval, which covers only the variation within this
+    process.
     """
 
     eager: float
@@ -36,7 +38,7 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True)
 class Exact:
-    """The counts for compiled code; a count is None if it was not observed.
+    """Numbers that describe compiled code, such as the number of kernels; None if a number was not observed.
 
     These counts are per call: ``kernels`` (including copies and fills), ``collectives``, ``cuda_graphs`` (CUDA graph
     launches), ``syncs`` (how often the host waits for the device), and ``python_calls``. ``memory`` is the peak in
@@ -88,7 +90,8 @@ class SpeedSample:
     seconds) are pairs of an eager and a compiled value. ``exact`` contains the counts for compiled code, and ``breaks``
     the graph breaks and their locations. ``start`` contains the cold start and the warm start of compiled code in
     seconds, each measured in a fresh process. The compile cache is empty for the cold start, and filled for the warm
-    start. ``code`` identifies the compiled code. ``problems`` lists the reasons why the times must not be gated.
+    start. ``code`` identifies the compiled code. ``problems`` lists the reasons why the times must not decide the
+    result of the test.
     """
 
     wall: Paired

@@ -98,7 +98,7 @@ def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[
 
 
 def _figures(entry: Mapping[str, Any] | None) -> str:
-    """Return an entry's mean speedups and its number of runs."""
+    """Format the mean speedups and the number of runs in a baseline entry."""
     runs = stored_runs.runs_of(entry)
     if not runs:
         return "none"

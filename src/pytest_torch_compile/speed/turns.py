@@ -1,8 +1,8 @@
 """Make fresh processes compile at the same time and measure one after another. Imports neither torch nor pytest.
 
-The parent process creates a folder. Each process writes a file there when it has compiled. When all have compiled, the
-parent writes ``go``, and the processes then measure in turn on each device. So no process compiles while another
-process measures.
+The parent process creates a folder that its child processes share. Each process writes a file there when it has
+compiled. When all have compiled, the parent writes ``go``, and the processes then measure in turn on each device. So no
+process compiles while another process measures.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ POLL_SECONDS = 0.05
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Wait until this process may measure. Inside the ``with`` block, no other process of its group measures on the
-    same device. Does nothing in a process that does not belong to a group.
+    """Wait until this process may measure. Inside the ``with`` block, no other process that shares the folder measures
+    on the same device. Does nothing if the parent process created no folder.
     """
     if not (path := os.environ.get(TURNS)):
         yield
@@ -36,7 +36,9 @@ def turn() -> Iterator[None]:
 
 
 def environment(folder: Path, device: str) -> dict[str, str | None]:
-    """Return the environment variables for a process that belongs to a group and measures on ``device``."""
+    """Return the environment variables for a process that measures on ``device`` and shares ``folder`` with the other
+    processes.
+    """
     return {TURNS: str(folder / f"{device}.lock")}
 
 

@@ -60,7 +60,7 @@ def test_second_process_waits_or_gives_up(tmp_path: Path) -> None:
     holder = context.Process(target=_hold, args=(tmp_path, taken, done))
     holder.start()
     assert taken.wait(60)
-    with pytest.raises(device.DeviceBusy, match="another speed test has been using the device"):
+    with pytest.raises(device.DeviceBusy, match="another speed test is still using the device"):
         with device.device_lock("GPU-1", wait=0.2, directory=tmp_path):
             pass
     with device.device_lock("GPU-2", wait=0.2, directory=tmp_path):

@@ -13,8 +13,8 @@ from .exact import AllowMore, Difference
 from .stored_runs import StoredTest
 from .times import Verdict
 
-# A function that compiles and measures again, at most as often as its argument says, and yields each sample as soon as
-# it is available.
+# A function that compiles and measures a test again in fresh processes, and yields each process's measurements as soon
+# as they are available. Its argument is the maximum number of processes.
 Another = Callable[[int], Generator[SpeedSample, None, None]]
 
 
@@ -26,8 +26,9 @@ class NoFigures(RuntimeError):
 class Decision:
     """The result of one speed test, from the times and counts of all its compilations.
 
-    ``differences`` contains the counts that certainly differ from the stored counts. ``varying`` contains the other
-    counts that differed in the first compilation. Autotuning may have caused these differences.
+    ``differences`` contains the counts that are confirmed to differ from the stored counts. ``varying`` contains the
+    counts that differed in the first compilation, but are not confirmed to differ: autotuning may have caused the
+    difference.
     """
 
     samples: list[SpeedSample]
@@ -56,17 +57,18 @@ def decide(
     problems: Sequence[str] = (),
     until_red: bool = False,
 ) -> Decision:
-    """Return the decision on a speed test. Request more compilations while the times seem to have changed and there are
-    too few compilations to be sure.
+    """Decide the result of a speed test. Request more compilations while the times seem to have changed, but too few
+    compilations have been measured to be sure.
 
-    A second compilation is also requested if a count has changed that may depend on autotuning.
+    A second compilation is also requested if a count that may depend on autotuning has changed.
 
     Args:
-        until_red: if a count is worse, stop after at most two compilations, even if the times are undecided.
+        until_red: if a count is worse than in the baseline, stop after at most two compilations, even if the times are
+            undecided.
         another: a function that measures again in fresh processes and may raise NoFigures; None to skip the
             confirmation.
         tests: the number of speed tests in the suite.
-        problems: reasons why the times must not be judged.
+        problems: reasons why the times must not decide the result.
     """
     samples, reasons = [first], list(problems)
     further: Iterator[SpeedSample] = iter(())
@@ -80,7 +82,7 @@ def decide(
             if another is None or not (verdict.undecided or uncertain) or len(samples) >= MAX_COMPILATIONS:
                 break
             worse = until_red and any(difference.worse for difference in shown)
-            if worse and len(samples) > 1:  # after two compilations, every count is certain
+            if worse and len(samples) > 1:  # two compilations are enough to confirm any count
                 break
             try:
                 if (sample := next(further, None)) is None:

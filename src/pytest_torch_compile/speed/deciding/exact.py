@@ -1,9 +1,10 @@
-"""Compare counts exactly, which requires only one stored run. Imports neither torch nor pytest.
+"""Compare the counts of new compilations with stored counts. One stored run is enough for the comparison. Imports
+neither torch nor pytest.
 
-Inductor makes some decisions, such as whether to pad a matrix product, by timing alternatives (autotuning). So kernels,
-memory and Python calls may differ between two compilations of the same graph. A baseline keeps every recorded value of
-these quantities. A new value above all recorded values is reported only if a second compilation confirms it. All other
-quantities are deterministic.
+Inductor makes some decisions, such as whether to pad a matrix product, by timing alternatives (autotuning). So the
+number of kernels, the peak memory and the number of Python calls may differ between two compilations of the same graph.
+A baseline keeps every recorded value of these quantities. A new value outside the range of the recorded values is
+reported only if a second compilation confirms it. All other quantities are deterministic.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from .constants import MEMORY_SHARE, PYTHON_CALLS_NUMBER, PYTHON_CALLS_SHARE
 
 # The stored values, keyed by the name of the quantity.
 Stored = Mapping[str, Sequence[int]]
-# The allowed increase in each quantity: a number (int), a fraction (float), or None to skip the quantity.
+# The allowed increase in each quantity: a number (int), a fraction of the stored value (float), or None to skip the
+# quantity.
 AllowMore = Mapping[str, int | float | None]
 
 
@@ -80,7 +82,7 @@ class Difference:
 
 def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None) -> list[Difference]:
     """Return the quantities whose new values are all above, or all below, every stored value by more than the
-    tolerance. ``allow_more`` sets larger allowed increases.
+    tolerance. ``allow_more`` permits larger increases.
     """
     found, allowed = [], allow_more or {}
     for quantity in QUANTITIES:
@@ -106,7 +108,7 @@ def is_certain(difference: Difference, compilations: int) -> bool:
 
 
 def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, list[int]]:
-    """Return the values to store: the new values and, unless the test has ``changed``, the values stored before."""
+    """Return the values to store: the new values and, unless the test has ``changed``, the previously stored values."""
     names = [name for name in NAMES if any(getattr(exact, name) is not None for exact in new)]
     kept = {} if changed else stored
     values = {name: {getattr(exact, name) for exact in new} - {None} for name in names}
@@ -114,7 +116,9 @@ def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, lis
 
 
 def _allowed(quantity: Quantity, value: int, asked: int | float) -> float:
-    """Return the allowed increase over ``value``."""
+    """Return the allowed increase over ``value``: the quantity's tolerance or, if larger, the increase that ``asked``
+    allows.
+    """
     return max(_tolerance(quantity, value), asked * value if isinstance(asked, float) else asked)
 
 

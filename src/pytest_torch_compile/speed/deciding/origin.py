@@ -25,14 +25,16 @@ class Split:
 
     @property
     def side(self) -> Side:
-        """The side that caused most of the change, or both."""
+        """The side (kernels or host) that caused most of the change, or both sides if neither did."""
         if self.kernels >= MOST * self.wall:
             return "kernels"
         return "host" if self.host >= MOST * self.wall else "kernels and host"
 
 
 def side_of(verdict: Verdict, split: Split | None) -> Side | None:
-    """Return the side that caused a regression. Slower kernels are a regression even if host time hides them."""
+    """Return the side (kernels, host or both) that caused a regression in device or wall time. Return None if there is
+    no such regression, or if the side is unknown. Slower kernels are a regression even if host time hides them.
+    """
     slower = {change.metric for change in verdict.changed("regressed")}
     if "wall" not in slower:
         return "kernels" if "device" in slower else None

@@ -27,7 +27,7 @@ def _ours(entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def runs_of(entry: Mapping[str, Any] | None) -> list[Run]:
-    """Return the stored runs of an entry, oldest first."""
+    """Return the stored runs in a baseline entry, oldest first."""
     ours = _ours(entry)
     figures = ours.get("runs", [])
     columns = [ours.get(name) or [] for name in ("codes", "devices", "kept_caches")]
@@ -99,8 +99,11 @@ def _columns(runs: Sequence[Run]) -> Entry:
 
 
 def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
-    """Return the entry to store: for a changed test, only the new runs; otherwise the old and the new runs, up to the
-    maximum number.
+    """Return the entry to store: only the new runs if the test has changed or its kind of compile cache (persistent or
+    not) has changed; otherwise, the old and the new runs.
+
+    At most ``MAX_RUNS`` runs are stored. A full entry is not changed if its runs can be used to judge runs on the new
+    run's device.
     """
     stored, added = runs_of(old), runs_of(new)
     if old is None or changed or any(run.kept_cache != added[0].kept_cache for run in stored):

@@ -1,15 +1,16 @@
 """Decide from the times of stored and new runs whether a test became slower or faster. Imports neither torch nor
 pytest.
 
-Noise comes from the compilation: the times of two processes that run the same code agree much better than the times of
-two compilations of the same graph. So the times of new compilations are compared with the spread among the stored
-compilations:
+Most of the noise comes from compilation: the times of two processes that run the same code agree much better than the
+times of two compilations of the same graph. So the times of new compilations are compared with the spread among the
+stored compilations:
 
 1. If the difference between the first run and the stored runs is unlikely to be chance, up to seven more compilations
    are requested.
 2. The first run is then excluded, because it was selected for being unusual. The additional runs are compared with the
    stored runs by a t test.
-3. The significance level limits the probability of at least one false result in an unchanged suite to 1%.
+3. The significance level is chosen so that the probability of at least one false result in an unchanged suite is at
+most 1%.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ METRICS: dict[Metric, tuple[str, FindingKind]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """The change in one kind of time (``metric``) from the stored to the new compilations.
+    """The change in one measured time (``metric``), such as wall time, from the stored to the new compilations.
 
-    ``effect`` is a log ratio, which is positive if the new compilations are slower. It is the mean over the additional
-    compilations, or the value of the first compilation if there are none; ``compilations`` is the number of averaged
-    compilations. ``low`` to ``high`` is the effect's 95% confidence interval, and ``p_value`` is one-sided. ``against``
-    is the name of the eager time by which both the new and the stored times are divided; it is empty if the times are
-    not divided.
+    ``effect`` is the log of the ratio of new to stored times; it is positive if the new compilations are slower.
+    ``judge`` uses the times of the additional compilations or, if there are none, of the first compilation;
+    ``compilations`` is their number. ``low`` to ``high`` is the effect's 95% confidence interval, and ``p_value`` is
+    one-sided. ``against`` is the name of the eager time by which both the new and the stored times are divided; it is
+    empty if the times are not divided.
     """
 
     metric: Metric
@@ -110,8 +111,8 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
 
 
 def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
-    """Compare the times of one test that was compiled from scratch on two revisions, alternately. Unlike ``judge``,
-    this function does not exclude the first run.
+    """Compare the times of one test on two revisions. The revisions ran alternately, and each run compiled from
+    scratch. Unlike ``judge``, this function does not exclude the first run.
     """
     metrics = _measured([*base, *here])
     looks = sum(are_enough(count, count) for count in range(1, MAX_COMPILATIONS + 1))
@@ -148,7 +149,9 @@ def can_decide(stored: Sequence[Run]) -> bool:
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the outcome of a test, from the outcomes of its times."""
+    """Return the outcome of a test: ``regressed`` if one of its times regressed; otherwise ``inconclusive`` if one is
+    inconclusive; otherwise ``improved`` if one improved; otherwise ``pass``.
+    """
     order: tuple[Outcome, ...] = ("regressed", "inconclusive", "improved")
     return next((outcome for outcome in order if outcome in outcomes), "pass")
 
@@ -163,7 +166,7 @@ def _measured(runs: Sequence[Run]) -> list[Metric]:
 
 
 def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: float) -> tuple[Change, bool]:
-    """Return the change in one time, and whether another compilation is needed to decide."""
+    """Return the change in one measured time, and whether another compilation is needed to decide."""
     against = _against(metric, new, stored)
     before = [_value(run, metric, against) for run in stored]
     first, *further = (_value(run, metric, against) for run in new)

@@ -35,8 +35,8 @@ def interval(change: Change) -> str:
 
 
 def where(decision: Decision, stored: Sequence[Run]) -> str:
-    """Describe which side caused a regression: the kernels, the host or both. A change in wall time is split between
-    them.
+    """Return a line that reports whether the kernels, the host or both caused a regression, and how much each
+    contributed to a change in wall time; empty if this is unknown.
     """
     split = split_wall(decision.times, stored, [sample.run() for sample in decision.samples])
     side = side_of(decision.times, split)
@@ -49,9 +49,7 @@ def where(decision: Decision, stored: Sequence[Run]) -> str:
 
 
 def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
-    """Return a table of the eager and compiled times in the baseline and now. It also shows whether eager became
-    faster.
-    """
+    """Return a table of the eager and compiled times and of the speedup, in the baseline and now."""
     lines = [f"{'':22}{'baseline':>12}{'now':>12}{'change':>10}"]
     new = [sample.run() for sample in samples]
     for name in ("wall", "host", "device"):

@@ -40,7 +40,8 @@ class WarmLeg:
     """One version of the target, eager or compiled, after its warm-up.
 
     ``run`` performs one call, and ``calls`` is the number of calls in a timed block. ``cold_start`` is the number of
-    seconds that the warm-up calls took in addition to the time of warm calls. ``memory`` is the peak memory in bytes.
+    seconds that the warm-up calls took in addition to the time that the same number of warm calls takes. ``memory`` is
+    the peak memory in bytes.
     """
 
     run: timing.Run
@@ -52,9 +53,9 @@ class WarmLeg:
 class Bench:
     """An eager and a compiled version of ``target(*args, **kwargs)``, called legs, both warmed up.
 
-    Each leg has a separate copy of the target and the inputs. ``train=True`` adds the backward pass from every
-    floating-point output. If ``train`` is a callable, it is the loss function. ``optimizer`` is a function that creates
-    an optimizer from the parameters; if it is set, a whole training step is measured. ``compile`` is any
+    Each leg has a separate copy of the target and the inputs. ``train=True`` adds the backward pass from every output
+    that requires gradients. If ``train`` is a callable, it is the loss function. ``optimizer`` is a function that
+    creates an optimizer from the parameters; if it is set, a whole training step is measured. ``compile`` is any
     ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here. Before
     compilation, ``dynamic_dims`` are marked as dynamic, as in ``check_compile``.
 
@@ -114,9 +115,7 @@ class Bench:
 
     @calm()
     def measure(self, *, seconds: float = SECONDS, precision: float = PRECISION, raw: bool = False) -> SpeedSample:
-        """Measure the eager and the compiled version in interleaved rounds. The arguments are those of
-        ``measure_compile``.
-        """
+        """Measure eager and compiled code in interleaved rounds. For the arguments, see ``measure_compile``."""
         runs = {name: leg.run for name, leg in self.legs.items()}
         calls = {name: leg.calls for name, leg in self.legs.items()}
         if self._cuda:
@@ -185,7 +184,7 @@ class Bench:
 
 
 BENCH_OPTIONS = keyword_options(Bench)
-# Options that have no effect if the caller passes a custom compile function.
+# Options of torch.compile, which must not be combined with a custom compile function.
 TORCH_COMPILE_OPTIONS = frozenset({"mode", "backend", "options", "dynamic", "fullgraph"})
 
 

@@ -1,5 +1,5 @@
-"""Copy the target before it is measured. So the measured memory includes the model, and training does not change the
-caller's model.
+"""Copy the target before it is measured, so that the measured memory includes the model, and training does not change
+the caller's model.
 """
 
 from __future__ import annotations

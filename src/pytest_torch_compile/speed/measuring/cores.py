@@ -1,7 +1,8 @@
 """Reserve CPU cores for a process that measures. Imports neither torch nor pytest.
 
-When a process could move between all cores, it was 1% to 4% slower after its first test, and its times varied more.
-Also, on a machine with several devices, two processes that measure at the same time must not use the same cores.
+In measurements, a process that could move between all cores was 1% to 4% slower after its first test, and its times
+varied more. Also, on a machine with several devices, two processes that measure at the same time must not use the same
+cores.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def own_cores(directory: Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def _free_cores(directory: Path | None) -> Iterator[set[int]]:
-    """Find cores that no other process has locked, lock them and yield them, starting with the highest-numbered cores.
-    If all cores are locked, yield the highest-numbered cores.
+    """Lock a group of cores that no other process has locked, and yield it. Groups with higher core numbers are tried
+    first. If no group is free, yield the cores with the highest numbers.
     """
     cores = sorted(os.sched_getaffinity(0), reverse=True)
     for start in range(0, len(cores) - CORES + 1, CORES):

@@ -20,8 +20,8 @@ from .copies import copied
 from .kernels import Run
 from .workload import workload
 
-WARM_UPS = 3  # a CUDA graph warms up, is recorded, and is then replayed
-PROFILED = 4  # more calls than the profiler's own events, which ``per_call`` therefore rounds down to none
+WARM_UPS = 3  # with CUDA graphs, the first call is a warm-up, the second is recorded, and the third is a replay
+PROFILED = 4  # exceeds the number of the profiler's own events, so that ``per_call`` rounds them down to 0
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Counted:
 
 
 def counted(work: Work, call: Call, compiling: Compiling | None) -> Counted:
-    """Run a call on copies of the target and the arguments until the call is warm, and then count. If ``compiling`` is
-    None, the call runs eagerly.
+    """Run a call on copies of the target and the arguments until the call is warm, and then count its kernels, memory
+    and synchronizations. If ``compiling`` is None, the call runs eagerly.
     """
     with ExitStack() as stack:
         if compiling is None:

@@ -1,4 +1,4 @@
-"""The state of a device during measurements, and exclusive access to a device. Imports neither torch nor pytest."""
+"""Read the state of a device, and reserve a device for one process. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ QUERIED = {
 
 
 def device_state(uuid: str) -> dict[str, Any]:
-    """Return the clocks, temperature, power, throttle reasons and number of processes; ``{}`` if they are unknown."""
+    """Return a device's clocks, temperature, power, throttle reasons and number of processes; ``{}`` if they are
+    unknown.
+    """
     row = next((row for row in nvidia_smi(f"--query-gpu={','.join(QUERIED)}") if row[0] == uuid), None)
     if row is None:
         return {}
@@ -64,8 +66,8 @@ def nvidia_smi(query: str) -> list[list[str]]:
 
 
 def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_processes: int = 1) -> tuple[str, ...]:
-    """Return the reasons not to gate times that were measured between the states ``before`` and ``after``: the device
-    was throttled, or other processes used it.
+    """Return the reasons not to rely on times that were measured between the device states ``before`` and ``after``:
+    the device was throttled, or other processes used it.
     """
     problems = []
     active = int(before.get("throttle", 0)) | int(after.get("throttle", 0))
@@ -89,7 +91,7 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
     A child process that measures for this process inherits the lock through an environment variable.
 
     Raises:
-        DeviceBusy: If another process holds the lock for ``wait`` seconds, or another user owns the lock file.
+        DeviceBusy: If another process still holds the lock after ``wait`` seconds, or another user owns the lock file.
     """
     held = os.environ.get(HELD_LOCK, "")
     if uuid in held.split(os.pathsep):
@@ -99,7 +101,7 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
     try:
         lock.acquire(timeout=wait)
     except Timeout:
-        message = f"another speed test has been using the device for {wait:.0f} s ({lock.lock_file})"
+        message = f"another speed test is still using the device after {wait:.0f} s ({lock.lock_file})"
         raise DeviceBusy(message) from None
     except PermissionError:
         message = f"the lock file {lock.lock_file} belongs to another user of this machine; delete this file"
@@ -116,8 +118,8 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
 
 
 def processes_of_holders() -> int:
-    """Return how many of this run's processes may use the device: the pytest-xdist workers that share it, and the
-    processes that confirm a change for one of these workers if this process is among them.
+    """Return how many of this run's processes may use the device: the pytest-xdist workers that share it and, if this
+    process was started to confirm a change, all processes that confirm this change.
     """
     workers = int(os.environ.get("PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU", "1"))
     return workers + int(os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS", "0"))

@@ -34,12 +34,12 @@ class Profiled:
 
     @property
     def kernels(self) -> int:
-        """Kernels per call, including copies and fills."""
+        """The number of kernels per call, including copies and fills."""
         return round(len(self.took) / self.calls)
 
     def per_call(self, count: int) -> int:
-        """Return a count per call, rounded down. Rounding down excludes the profiler's own events, which are fewer
-        than the calls.
+        """Return a count per call, rounded down. Rounding down excludes the profiler's own events, because there are
+        fewer of them than calls.
         """
         return count // self.calls
 
@@ -81,8 +81,8 @@ def profiled(run: Run, calls: int) -> Profiled:
 def interleaved_sessions(
     legs: Mapping[str, Run], calls: Mapping[str, int], sessions: int
 ) -> tuple[dict[str, list[float]], dict[str, Profiled]]:
-    """Run ``sessions`` profiler sessions for each function in ``legs``, alternating between them. Returns, for each
-    function, the median device time per call of each session in seconds, and the final session.
+    """Run ``sessions`` profiler sessions for each function in ``legs``, alternating between them. Returns two results
+    for each function: the median device time per call in each session, in seconds, and the record of the last session.
     """
     names = list(legs)
     seconds: dict[str, list[float]] = {name: [] for name in names}

@@ -13,8 +13,8 @@ from .kernels import Run
 def free_leftovers() -> None:
     """Free memory that earlier tests or autotuning left allocated, because it would distort the next measurement.
 
-    This includes cuBLAS's workspace. cuBLAS allocates it at the first matrix product, so only the code that is measured
-    first would include it.
+    This includes cuBLAS's workspace. cuBLAS allocates it at the first matrix product, so only the first measurement
+    would include it.
     """
     gc.collect()
     torch.cuda.synchronize()
@@ -39,7 +39,7 @@ def bytes_in_use() -> int:
 
 
 def requested(which: str) -> int:
-    """Return the number of bytes requested from the allocator. Unlike the number of allocated bytes, it does not depend
-    on cached blocks that earlier tests left behind.
+    """Return the number of bytes requested from the allocator; ``which`` is ``current`` or ``peak``. Unlike the number
+    of allocated bytes, it does not depend on cached blocks that earlier tests left behind.
     """
     return int(torch.cuda.memory_stats().get(f"requested_bytes.all.{which}", 0))

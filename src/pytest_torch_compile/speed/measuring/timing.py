@@ -94,8 +94,8 @@ def interleave(
     """Time the functions in ``legs`` in rounds. A round times one block of calls of each function, and the next round
     reverses the order.
 
-    For each function, the ratio of its time to the first function's time has a 95% confidence interval. Stops once half
-    the width of all these intervals is at most ``precision``, or after ``seconds``.
+    Stops after ``seconds``, or earlier if the ratio of each function's time to the first function's time is precise
+    enough: half the width of its 95% confidence interval is at most ``precision``.
     """
     names = list(legs)
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
