@@ -99,7 +99,8 @@ def generated(name: str) -> tuple[list[str], dict[str, int]]:
     config.compile_threads = 4
     torch._dynamo.reset()
     gc.collect()
-    before = torch.cuda.memory_allocated()
+    torch.cuda.init()
+    before = torch.cuda.memory_stats()
     sources: list[str] = []
     GraphLowering.save_output_code = staticmethod(sources.append)
     case = built(name)
@@ -123,16 +124,16 @@ def generated(name: str) -> tuple[list[str], dict[str, int]]:
     with watching(counts):
         for arguments in calls:
             run(arguments)
+        found = list(sources)
         figures = measured(lambda: run(calls[-1]), before)
     if case.mode is not None:  # a CUDA graph keeps its memory, so a later call allocates almost none
-        del figures["peak_memory"]
-        figures["cudagraphs"] = counts.recorded
-    return sources, figures
+        figures = {"kernels": figures["kernels"], "cudagraphs": counts.recorded}
+    return found, figures
 
 
-def measured(run: Callable[[], None], before: int) -> dict[str, int]:
-    """The peak memory of a call in bytes, over the memory that was in use before the case, and the kernels that it
-    launches.
+def measured(run: Callable[[], None], before: dict[str, int]) -> dict[str, int]:
+    """The peak memory of a call in bytes, over the memory that was in use before the case, the same without the
+    allocator's rounding, and the kernels that the call launches.
     """
     run()
     gc.collect()
@@ -140,13 +141,17 @@ def measured(run: Callable[[], None], before: int) -> dict[str, int]:
     torch.cuda.reset_peak_memory_stats()
     run()
     torch.cuda.synchronize()
-    peak = torch.cuda.max_memory_allocated() - before
+    after = torch.cuda.memory_stats()
+    peaks = {
+        name: after[f"{statistic}.all.peak"] - before[f"{statistic}.all.current"]
+        for name, statistic in (("peak_memory", "allocated_bytes"), ("requested_memory", "requested_bytes"))
+    }
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         run()
         torch.cuda.synchronize()
     names = [event.name for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
     kernels = [name for name in names if not name.startswith(("Memcpy", "Memset"))]
-    return {"peak_memory": peak, "kernels": len(kernels)}
+    return {**peaks, "kernels": len(kernels)}
 
 
 GRID: dict[str, tuple[Any, ...]] = {

@@ -28,13 +28,14 @@ PLAIN_SPEED = (
 )
 LOGS = ("gpt2-backward-default",)  # transformers logs a warning when it computes the loss, which breaks the graph
 READS = ("conv-captioner-forward-default",)  # torch's decoder layer reads on the host whether its mask is causal
-# The cases of each model in the tables of the suites. A case is missing if its graphs depend on values: the experts of
-# Mixtral in backward, the layer drop of Whisper, and the CTC loss of wav2vec2.
+# The cases of each model in the tables of the suites. A case is missing if its graphs depend on values (the experts of
+# Mixtral in backward, the layer drop of Whisper, the CTC loss of wav2vec2), or if the model cannot be pickled (SegFormer,
+# whose hooks refer to a context variable).
 BOTH = ("inference-bf16", "training-fp32")
 ALL = ("inference-fp32", "inference-bf16", "training-fp32", "training-bf16")
 TRANSFORMERS = {
     **dict.fromkeys(("bert", "llama"), ALL),
-    **dict.fromkeys(("deberta_v2", "modernbert", "gpt2", "gemma3", "mamba", "t5", "dinov2", "segformer", "clip"), BOTH),
+    **dict.fromkeys(("deberta_v2", "modernbert", "gpt2", "gemma3", "mamba", "t5", "dinov2", "clip"), BOTH),
     "vision_encoder_decoder": BOTH,
     **dict.fromkeys(("mixtral", "wav2vec2", "whisper"), ("inference-bf16",)),
 }
