@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2), help="processes at a time")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     names = chosen(given.names)
     given.folder.mkdir(parents=True, exist_ok=True)
     release = ".".join(torch.__version__.split(".")[:2])
