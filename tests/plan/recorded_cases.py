@@ -178,14 +178,12 @@ class AdamW(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        model = nn.Sequential(nn.Linear(256, 512), nn.LayerNorm(512), nn.Linear(512, 100))
-        self.weights = list(model.parameters())
-        for name in ("weight", "mean", "square"):
-            for number, weight in enumerate(self.weights):
+        weights = list(nn.Sequential(nn.Linear(256, 512), nn.LayerNorm(512), nn.Linear(512, 100)).parameters())
+        self.count = len(weights)
+        for number, weight in enumerate(weights):
+            self.register_buffer(f"step{number}", torch.zeros(()))
+            for name in ("weight", "mean", "square"):
                 self.register_buffer(f"{name}{number}", torch.zeros_like(weight))
-                self.register_buffer(f"step{number}", torch.zeros(()))
-        self.count = len(self.weights)
-        del self.weights
 
     def _all(self, name: str) -> list[torch.Tensor]:
         return [getattr(self, f"{name}{number}") for number in range(self.count)]

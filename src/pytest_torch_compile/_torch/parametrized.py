@@ -25,7 +25,7 @@ def reduced_parametrized(thing: Any) -> Any:
 
 def _made(kind: type[Module], names: Sequence[str]) -> Module:
     torchs: Any = parametrize
-    module = kind.__new__(kind)
+    module: Module = object.__new__(kind)
     torchs._inject_new_class(module)
     for name in names:
         torchs._inject_property(module, name)

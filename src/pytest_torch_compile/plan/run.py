@@ -184,9 +184,7 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
                 break
     if optimizer is not None and recorder is None and not answer.raised:
         _run_again(
-            generator,
-            mode,
-            lambda: [_run(compiled, target, call, work, optimizer, parameters, None, 0) for call in calls],
+            generator, mode, lambda call: _run(compiled, target, call, work, optimizer, parameters, None, 0), calls
         )
     if isinstance(mode, ValuedMode) and recorder is not None:
         answer.values = Values([], recorder.records, mode.unknown, mode.faults)
@@ -208,13 +206,14 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
     return answer
 
 
-def _run_again(generator: Generator, mode: CardMode, run: Callable[[], Any]) -> None:
+def _run_again(generator: Generator, mode: CardMode, run: Callable[[Call], None], calls: Sequence[Call]) -> None:
     """Run the calls a second time to update only the peak memory: the optimizer creates its state in its first step, so
     only later calls need the state's memory in addition to the activations.
     """
     graphs, cudagraphs, generator.call = len(generator.graphs), generator.cudagraphs, 0
     with mode, suppress(Exception):
-        run()
+        for call in calls:
+            run(call)
     del generator.graphs[graphs:]
     generator.cudagraphs = cudagraphs
     for graph in generator.graphs:
