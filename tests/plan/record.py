@@ -1,56 +1,93 @@
-"""Record on a CUDA card what plans are held against: ``python -m tests.plan.record FOLDER [CASE...]`` from the repository's root.
+"""Record on a CUDA card what plans are held against, from the repository's root.
 
-It writes the code that Inductor generates for each case, whole (for reading) and as hashes (for the tests), the kernels
-and the peak memory of a call, and the kernel that the card chooses for a grid of attention inputs. cuBLAS takes memory
-for its work in each process, which a plan does not know: ``CUBLAS_WORKSPACE_CONFIG=:0:0 CUBLASLT_WORKSPACE_SIZE=0`` in
-the environment keeps it out of the peak.
+    python -m tests.plan.record FOLDER [--jobs N] [CASE | PREFIX/ ...]
+
+Without names, every case is recorded, and the kernel that the card chooses for a grid of attention inputs. With names,
+only the named cases and the cases whose names begin with a prefix are recorded, and added to the record of the same
+card and torch in the folder.
+
+For each case, the record has the code that Inductor generates, whole (for reading) and as hashes (for the tests), and
+what a later call measures. Choices that a plan fixes are fixed here too, so ``max-autotune`` is recorded without
+autotuning. cuBLAS takes memory for its work in each process, which a plan does not know:
+``CUBLAS_WORKSPACE_CONFIG=:0:0 CUBLASLT_WORKSPACE_SIZE=0`` in the environment keeps it out of the peak.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
 import gzip
 import itertools
 import json
-import sys
+import multiprocessing
+import os
 import textwrap
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from pytest_torch_compile._torch.cudagraphs import CudagraphCounts, watching
 from pytest_torch_compile._torch.planning.attention import CUDNN, EFFICIENT, FLASH, MATH
+from pytest_torch_compile._torch.planning.choices import fix_choices, fixed_options
 from tests.plan.code import hashes
-from tests.plan.recorded_cases import OWN, built
+from tests.plan.every_case import built, chosen
 
 # What torch returns for each kernel, and the letter of a kernel in the record.
 KERNELS = {0: MATH, 1: FLASH, 2: EFFICIENT, 3: CUDNN}
 LETTERS = {MATH: "m", FLASH: "f", EFFICIENT: "e", CUDNN: "c"}
 
 
-def main(folder: Path, names: list[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    sources, measured = {}, {}
-    for name in names or OWN:
-        try:
-            sources[name], measured[name] = generated(name)
-        except Exception as error:
-            print(f"{name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
-        else:
-            print(f"{name}: {len(sources[name])} graphs", flush=True)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2), help="processes at a time")
+    given = parser.parse_intermixed_args()
+    names = chosen(given.names)
+    given.folder.mkdir(parents=True, exist_ok=True)
     release = ".".join(torch.__version__.split(".")[:2])
     head: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": release}
     head["packages"] = {package: version(package) for package in ("torchvision", "transformers")}
-    label = f"{head['device'].replace(' ', '-')}_torch-{release}"
-    cases = {name: [hashes(source) for source in graphs] for name, graphs in sources.items()}
-    (folder / f"{label}.json").write_text(json.dumps({**head, "cases": cases, "measured": measured}, indent=1))
-    (folder / f"{label}.sources.json.gz").write_bytes(gzip.compress(json.dumps(sources).encode()))
-    chosen = "".join(attention())
-    (folder / f"{label}.attention.json").write_text(
-        json.dumps({**head, "chosen": textwrap.wrap(chosen, 100)}, indent=1)
-    )
+    file = given.folder / f"{head['device'].replace(' ', '-')}_torch-{release}.json"
+    sources_file = file.with_suffix(".sources.json.gz")
+    record, sources = {**head, "cases": {}, "measured": {}}, {}
+    if given.names and file.exists():
+        record = json.loads(file.read_text(encoding="utf-8"))
+        if any(record[key] != value for key, value in head.items()):
+            raise SystemExit(f"{file} was recorded with {record['packages']}: install them, or use another folder")
+        if sources_file.exists():
+            sources = json.loads(gzip.decompress(sources_file.read_bytes()))
+    try:
+        for name, graphs, figures in recorded(names, given.jobs):
+            sources[name], record["measured"][name] = graphs, figures
+            record["cases"][name] = [hashes(source) for source in graphs]
+    finally:
+        file.write_text(json.dumps(record, indent=1))
+        sources_file.write_bytes(gzip.compress(json.dumps(sources).encode()))
+    if not given.names:
+        lines = textwrap.wrap("".join(attention()), 100)
+        file.with_suffix(".attention.json").write_text(json.dumps({**head, "chosen": lines}, indent=1))
+
+
+def recorded(names: list[str], jobs: int) -> Iterator[tuple[str, list[str], dict[str, int]]]:
+    """The name, code and figures of each case, recorded in several processes. A case that raises is left out."""
+    start = time.monotonic()
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        running = {pool.submit(generated, name): name for name in names}
+        for done in as_completed(running):
+            name, error = running[done], done.exception()
+            passed = f"{time.monotonic() - start:.0f} s, {name}"
+            if error is not None:
+                print(f"{passed}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+                continue
+            graphs, figures = done.result()
+            print(f"{passed}: {len(graphs)} graphs, {figures}", flush=True)
+            yield name, graphs, figures
 
 
 def generated(name: str) -> tuple[list[str], dict[str, int]]:
@@ -58,33 +95,45 @@ def generated(name: str) -> tuple[list[str], dict[str, int]]:
     from torch._inductor import config
     from torch._inductor.graph import GraphLowering
 
-    config.force_disable_caches, config.shape_padding = True, False
-    torch.backends.mha.set_fastpath_enabled(False)
+    fix_choices()
+    config.compile_threads = 4
     torch._dynamo.reset()
     gc.collect()
-    before = torch.cuda.memory_allocated()
+    torch.cuda.init()
+    before = torch.cuda.memory_stats()
     sources: list[str] = []
     GraphLowering.save_output_code = staticmethod(sources.append)
     case = built(name)
     layout = {"memory_format": torch.preserve_format}
-    arguments = {key: value.to("cuda", **layout) for key, value in case.arguments.items()}
+    calls = [{key: value.to("cuda", **layout) for key, value in arguments.items()} for arguments in case.calls]
     model = case.model.to("cuda")
-    compiled = torch.compile(model, dynamic=case.dynamic)
+    compiled = torch.compile(model, dynamic=case.dynamic, options=fixed_options(case.mode, None))
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = case.optimizer(parameters) if case.optimizer else None
 
-    def run() -> None:
+    def run(arguments: dict[str, torch.Tensor]) -> None:
         model.zero_grad()
         with torch.set_grad_enabled(case.train is not None):
             output = compiled(**arguments)
             if case.train is not None:
                 case.train(output).backward()
+        if optimizer is not None:
+            optimizer.step()
 
-    run()
-    return sources, measured(run, before)
+    counts = CudagraphCounts()
+    with watching(counts):
+        for arguments in calls:
+            run(arguments)
+        found = list(sources)
+        figures = measured(lambda: run(calls[-1]), before)
+    if case.mode is not None:  # a CUDA graph keeps its memory, so a later call allocates almost none
+        figures = {"kernels": figures["kernels"], "cudagraphs": counts.recorded}
+    return found, figures
 
 
-def measured(run: Callable[[], None], before: int) -> dict[str, int]:
-    """The peak memory of a call in bytes, over the memory that was in use before the case, and the kernels that it
-    launches.
+def measured(run: Callable[[], None], before: dict[str, int]) -> dict[str, int]:
+    """The peak memory of a call in bytes, over the memory that was in use before the case, the same without the
+    allocator's rounding, and the kernels that the call launches.
     """
     run()
     gc.collect()
@@ -92,13 +141,17 @@ def measured(run: Callable[[], None], before: int) -> dict[str, int]:
     torch.cuda.reset_peak_memory_stats()
     run()
     torch.cuda.synchronize()
-    peak = torch.cuda.max_memory_allocated() - before
+    after = torch.cuda.memory_stats()
+    peaks = {
+        name: after[f"{statistic}.all.peak"] - before[f"{statistic}.all.current"]
+        for name, statistic in (("peak_memory", "allocated_bytes"), ("requested_memory", "requested_bytes"))
+    }
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         run()
         torch.cuda.synchronize()
     names = [event.name for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
     kernels = [name for name in names if not name.startswith(("Memcpy", "Memset"))]
-    return {"peak_memory": peak, "kernels": len(kernels)}
+    return {**peaks, "kernels": len(kernels)}
 
 
 GRID: dict[str, tuple[Any, ...]] = {
@@ -168,4 +221,4 @@ def tensors(
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main()

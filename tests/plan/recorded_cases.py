@@ -1,14 +1,16 @@
-"""The cases whose code was recorded on a card: models, inputs and what is done with them."""
+"""What is recorded of a case, and the cases of small modules; ``suite_cases`` has the cases of the suites."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.optim.adamw import adamw
+from torch.optim.sgd import sgd
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 LAST = torch.channels_last
@@ -16,12 +18,27 @@ LAST = torch.channels_last
 
 @dataclass(frozen=True)
 class Recorded:
-    """A model and its arguments on the CPU; ``train`` is the loss."""
+    """A model and the arguments of its calls on the CPU.
+
+    ``train`` is the loss, and ``optimizer`` creates the optimizer whose step ends each call. After the call with
+    ``arguments``, the model is called with each of ``later``. ``breaks`` is the number of graph breaks. If
+    ``reads_a_value`` is true, the model reads a value on the host, where a plan ends.
+    """
 
     model: nn.Module
     arguments: dict[str, torch.Tensor]
     train: Callable[[Any], torch.Tensor] | None = None
     dynamic: bool | None = None
+    mode: str | None = None
+    optimizer: Callable[[Any], torch.optim.Optimizer] | None = None
+    later: tuple[dict[str, torch.Tensor], ...] = ()
+    breaks: int = 0
+    reads_a_value: bool = False
+
+    @property
+    def calls(self) -> list[dict[str, torch.Tensor]]:
+        """The arguments of each call."""
+        return [self.arguments, *self.later]
 
 
 def square(output: Any) -> torch.Tensor:
@@ -36,6 +53,10 @@ def _mlpnorm() -> Recorded:
 def _encoder() -> Recorded:
     model = nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True).eval()
     return Recorded(model, {"src": torch.randn(8, 128, 256)})
+
+
+def _half(case: Recorded) -> Recorded:
+    return replace(case, model=case.model.to(BF16), arguments={name: x.to(BF16) for name, x in case.arguments.items()})
 
 
 class Attention(nn.Module):
@@ -152,14 +173,75 @@ def _block(model: nn.Module, *size: int, dtype: torch.dtype = F32, train: bool =
     return Recorded(model, {name: torch.randn(*size, dtype=dtype)}, square if train else None, **more)
 
 
+class AdamW(nn.Module):
+    """A step of AdamW as a function of the gradients, which is compiled as a whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        weights = list(nn.Sequential(nn.Linear(256, 512), nn.LayerNorm(512), nn.Linear(512, 100)).parameters())
+        self.count = len(weights)
+        for number, weight in enumerate(weights):
+            self.register_buffer(f"step{number}", torch.zeros(()))
+            for name in ("weight", "mean", "square"):
+                self.register_buffer(f"{name}{number}", torch.zeros_like(weight))
+
+    def _all(self, name: str) -> list[torch.Tensor]:
+        return [getattr(self, f"{name}{number}") for number in range(self.count)]
+
+    def gradients(self) -> dict[str, torch.Tensor]:
+        """Random gradients, by the name of the argument."""
+        return {f"gradient{number}": torch.randn_like(weight) for number, weight in enumerate(self._all("weight"))}
+
+    def forward(self, **gradients: torch.Tensor) -> None:
+        adamw(
+            self._all("weight"),
+            list(gradients.values()),
+            self._all("mean"),
+            self._all("square"),
+            [],
+            self._all("step"),
+            foreach=True,
+            capturable=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=1e-3,
+            weight_decay=0.01,
+            eps=1e-8,
+            maximize=False,
+        )
+
+
+class SGD(AdamW):
+    """A step of SGD with Nesterov's momentum as a function of the gradients."""
+
+    def forward(self, **gradients: torch.Tensor) -> None:
+        sgd(
+            self._all("weight"),
+            list(gradients.values()),
+            self._all("mean"),
+            foreach=True,
+            weight_decay=0.01,
+            momentum=0.9,
+            lr=0.1,
+            dampening=0.0,
+            nesterov=True,
+            maximize=False,
+        )
+
+
+def _step(model: AdamW) -> Recorded:
+    return Recorded(model, model.gradients())
+
+
 def _plain_convolution(**options: Any) -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 32, 3, **options), nn.ReLU(), nn.Conv2d(32, 64, 1), nn.GELU())
 
 
 # Run on the card with and without training, in three dtypes, with every kind of mask and layout.
 OWN: dict[str, Callable[[], Recorded]] = {
-    "mlpnorm": _mlpnorm,
-    "encoder": _encoder,
+    "mlpnorm": lambda: _half(_mlpnorm()),
+    "encoder": lambda: _half(_encoder()),
     "mlp-float32-step": lambda: _block(_mlpnorm().model, 64, 512),
     "mlp-float16-step": lambda: _block(_mlpnorm().model, 64, 512, dtype=F16),
     "mlp-dynamic": lambda: _block(_mlpnorm().model, 64, 512, train=False, dynamic=True),
@@ -215,21 +297,6 @@ OWN: dict[str, Callable[[], Recorded]] = {
     "dropped-dynamic-step": lambda: _block(Dropped(), 32, 256, dynamic=True),
     "recurrent-step": lambda: _block(Recurrent(), 8, 6, 64),
     "autocast-step": lambda: _block(Autocast(), 32, 128),
+    "optimizer/adamw": lambda: _step(AdamW()),
+    "optimizer/sgd": lambda: _step(SGD()),
 }
-OF_SUITE = ("mlpnorm", "encoder")  # the first two are from before, in the dtype of the speed suite
-
-
-def built(name: str) -> Recorded:
-    """The case of a name: one of those above, or of the speed suite in bfloat16."""
-    torch.manual_seed(0)
-    if name not in OWN:
-        from suites.speed.cases import CASES, loss_of
-
-        model, arguments, options = CASES[name].build(torch.device("cpu"))
-        case = Recorded(model, arguments, loss_of if "train" in options else None)
-    elif name not in OF_SUITE:
-        return OWN[name]()
-    else:
-        case = OWN[name]()
-    arguments = {key: value.to(BF16) if value.is_floating_point() else value for key, value in case.arguments.items()}
-    return Recorded(case.model.to(BF16), arguments, case.train, case.dynamic)

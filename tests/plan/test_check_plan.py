@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
 
 from pytest_torch_compile import Budget, Card, CompileCheckFailed, CompileUsageError, Plan, call, check_plan
 from pytest_torch_compile.plan.cards import CARDS, as_card
 from tests.plan import models
 from tests.plan.together import Case, plans_of
 
-X = torch.randn(32, 64)
+X, LONG = torch.randn(32, 64), torch.randn(2048, 64)
 OWN_CARD = Card("My card", (8, 6), 10, 99 * 1024, 100 * 1024, 2**30, 2**20, 1e11)
 
 
@@ -18,12 +20,14 @@ OWN_CARD = Card("My card", (8, 6), 10, 99 * 1024, 100 * 1024, 2**30, 2**20, 1e11
 def plans() -> dict[str, Plan]:
     cases = {
         "inference": Case(models.Block(), (X,)),
-        "training": Case(models.Block(), (X,), train=True),
-        "with an optimizer": Case(models.Block(), (X,), train=True, optimizer=torch.optim.AdamW),
+        "training": Case(models.Block(), (LONG,), train=True),
+        "with an optimizer": Case(models.Block(), (LONG,), train=True, optimizer=torch.optim.AdamW),
         "two shapes": Case(models.Block(), [call(X), call(torch.randn(16, 64))], Budget(max_recompiles=1)),
         "one shape twice": Case(models.Block(), [call(X), call(X)]),
         "attention": Case(models.with_attention, (torch.randn(2, 4, 32, 64, dtype=torch.bfloat16),)),
         "max-autotune": Case(models.Block(), (X,), mode="max-autotune"),
+        "constant": Case(models.with_a_constant, (X,)),
+        "weight norm": Case(nn.Sequential(weight_norm(nn.Linear(64, 8)), nn.ReLU()), (X,), train=True),
         "exception": Case(models.raises, (X,)),
         "expected exception": Case(models.raises, [call(X).raises(KeyError)]),
     }
@@ -64,6 +68,11 @@ def test_an_optimizer_needs_memory_for_its_state(plans: dict[str, Plan]) -> None
     assert plans["with an optimizer"].peak_memory >= plans["training"].peak_memory + 4 * 2 * 64 * 64
 
 
+def test_the_calls_that_add_the_state_to_the_peak_are_not_counted(plans: dict[str, Plan]) -> None:
+    plan = plans["with an optimizer"]
+    assert [graph.calls for graph in plan.planned] == [(1,), (1,)] and len(plan.launches) == 1 and not plan.recompiles
+
+
 def test_a_second_shape_is_a_recompile_and_another_graph(plans: dict[str, Plan]) -> None:
     plan = plans["two shapes"]
     assert plan.ok and len(plan.recompiles) == 1 and [graph.calls for graph in plan.planned] == [(1,), (2,)]
@@ -80,6 +89,15 @@ def test_a_rule_that_is_not_recorded_for_the_card_is_named(plans: dict[str, Plan
     assert [call.name for call in plan.library_calls] == ["torch.ops.aten._scaled_dot_product_flash_attention.default"]
     assert "flash kernel" in plan.assumed[0] and "capability 8.0" in plan.assumed[0]
     assert plan.assumed[0] in str(plan) and plan.not_observable and plan.ok
+
+
+def test_a_constant_that_is_moved_to_the_card_is_planned(plans: dict[str, Plan]) -> None:
+    assert plans["constant"].ok and plans["constant"].launches == (1,)
+
+
+def test_a_parametrized_module_is_planned(plans: dict[str, Plan]) -> None:
+    plan = plans["weight norm"]
+    assert plan.ok and any("weight_norm" in op or "linalg" in op for kernel in plan.kernels for op in kernel.fuses)
 
 
 def test_choices_by_timing_are_fixed_and_named(plans: dict[str, Plan]) -> None:

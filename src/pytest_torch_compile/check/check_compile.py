@@ -119,7 +119,7 @@ def check_compile(
         dynamic_dims: Dimensions to mark as dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
             A string in place of the range marks the dimension as unbacked, and marks all dimensions with the same
             string as equal in size: ``{"x": {0: "batch"}}``.
-        train: If True, run backward from every output that requires grad, with random output gradients. If a callable, it
+        train: If True, run backward from every output that requires grad, with random gradients. If a callable, it
             computes the loss from the output.
         optimizer: A function ``params -> Optimizer``. Parameters and buffers are compared after the optimizer steps.
         steps: The number of optimizer steps in each call.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -182,6 +182,10 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
             answer.rows.append(call_row(index, call, observer.seen, argument_names(target), raised=answer.raised))
             if answer.raised:
                 break
+    if optimizer is not None and recorder is None and not answer.raised:
+        _run_again(
+            generator, mode, lambda call: _run(compiled, target, call, work, optimizer, parameters, None, 0), calls
+        )
     if isinstance(mode, ValuedMode) and recorder is not None:
         answer.values = Values([], recorder.records, mode.unknown, mode.faults)
         generator.launch = None
@@ -200,6 +204,20 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
         errors = {name: kernel.build.error for name, kernel in known.items() if kernel.build and kernel.build.error}
         answer.findings += [_not_compiled(one, errors[one.name]) for one in kernels if one.name in errors]
     return answer
+
+
+def _run_again(generator: Generator, mode: CardMode, run: Callable[[Call], None], calls: Sequence[Call]) -> None:
+    """Run the calls a second time to update only the peak memory: the optimizer creates its state in its first step, so
+    only later calls need the state's memory in addition to the activations.
+    """
+    graphs, cudagraphs, generator.call = len(generator.graphs), generator.cudagraphs, 0
+    with mode, suppress(Exception):
+        for call in calls:
+            run(call)
+    del generator.graphs[graphs:]
+    generator.cudagraphs = cudagraphs
+    for graph in generator.graphs:
+        graph.runs = [number for number in graph.runs if number]
 
 
 def _run(

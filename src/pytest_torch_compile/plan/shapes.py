@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .._torch.parametrized import reduced_parametrized
 from .._torch.planning.fake import Shape, made
 from ..findings import CompileUsageError
 from ..fresh.process import packed
@@ -36,7 +37,7 @@ def packed_tensors(target: Any, calls: Sequence[Call], work: Any, *, values: boo
 
     def reduced(thing: Any) -> Any:
         if not isinstance(thing, torch.Tensor):
-            return NotImplemented
+            return reduced_parametrized(thing)
         shape = _shape(thing, on_card=id(thing) in moved or thing.device.type != "cpu")
         if values and shape.storage not in contents:
             contents[shape.storage] = bytes(thing.detach().untyped_storage())

@@ -8,7 +8,8 @@ also used for anything else. The docstring of each module describes what the mod
 - ``engine``: autograd's C++ engine, which requests CUDA streams;
 - ``attention``, ``convolution``: choices that C++ code makes based on device properties;
 - ``recorded``: whether these choices were verified for a GPU and torch version;
-- ``constants``: constant folding, which would run operators on the GPU;
+- ``constants``: constants, which torch would compute on the GPU;
+- ``optimizers``: the operators of an optimizer's step;
 - ``generated``: compiled kernels, which would need the GPU;
 - ``fake``: fake CUDA tensors;
 - ``valued``: fake CUDA tensors that also have values, because each operator is also computed on the CPU;
@@ -53,7 +54,7 @@ def put_all(card: Card, assume: Callable[[str], None]) -> Generator:
     """
     if os.environ.get(VARIABLE) != "1":
         raise RuntimeError("the stand-ins for a GPU can be installed only in a process that was started for planning")
-    from . import attention, choices, constants, convolution, engine, generated, triton_target
+    from . import attention, choices, constants, convolution, engine, generated, optimizers, triton_target
     from . import card as of_card
 
     of_card.put_card(card)
@@ -61,6 +62,7 @@ def put_all(card: Card, assume: Callable[[str], None]) -> Generator:
     engine.put_engine()
     attention.put_attention(card, assume)
     convolution.put_convolutions(card, assume)
-    constants.fold_on_cpu()
+    constants.compute_constants_on_cpu()
+    optimizers.allow_foreach()
     choices.fix_choices()
     return generated.put_generator()

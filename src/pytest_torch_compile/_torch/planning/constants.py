@@ -1,33 +1,42 @@
-"""Run constant folding on the CPU.
+"""Compute constants on the CPU.
 
-Inductor's joint-graph pass folds constants by running operators such as ``aten.full`` on the graph's device. The value
-of a constant does not depend on the device, so ``run_node`` and ``__init__`` of ``UniformValueConstantFolder`` are
-replaced with functions that create tensors on the CPU.
+The value of a constant does not depend on the device, but torch computes constants with real operators on the graph's
+device. Two parts of torch do this, and are replaced with functions that use the CPU instead of the GPU:
 
-Private name used, checked on torch 2.11, 2.13 and 2.15: ``UniformValueConstantFolder`` in the module
-``torch._inductor.fx_passes.joint_graph``.
+- Inductor's joint-graph pass folds constants by running operators such as ``aten.full``: ``run_node`` and ``__init__``
+  of ``UniformValueConstantFolder``.
+- The tracer keeps the value of small constants such as ``torch.tensor(2).to(x.device)``: it turns fake tensors off with
+  ``unset_fake_temporarily`` while it computes the value.
+
+Private names used, checked on torch 2.11, 2.13 and 2.15: ``UniformValueConstantFolder`` in the module
+``torch._inductor.fx_passes.joint_graph``, and ``unset_fake_temporarily`` in ``torch.fx.experimental.proxy_tensor``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 
 class _OnCPU(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = dict(kwargs or {})
-        device = kwargs.get("device")
-        if device is not None and torch.device(device).type == "cuda":
-            kwargs["device"] = torch.device("cpu")
+        args, kwargs = tree_map_only(torch.device, _instead, (args, dict(kwargs or {})))
         return function(*args, **kwargs)
 
 
-def fold_on_cpu() -> None:
-    """Make torch fold constants on the CPU for the rest of the process."""
+def _instead(device: torch.device) -> torch.device:
+    return torch.device("cpu") if device.type == "cuda" else device
+
+
+def compute_constants_on_cpu() -> None:
+    """Make torch compute constants on the CPU for the rest of the process."""
     from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder as Folder
+    from torch.fx.experimental import proxy_tensor
 
     run_node, init = Folder.run_node, Folder.__init__
 
@@ -40,3 +49,13 @@ def fold_on_cpu() -> None:
             return run_node(self, node)
 
     Folder.run_node, Folder.__init__ = run_node_on_cpu, init_on_cpu
+
+    tracer: Any = proxy_tensor
+    unset = tracer.unset_fake_temporarily
+
+    @contextmanager
+    def unset_on_cpu() -> Iterator[Any]:
+        with unset() as mode, _OnCPU():
+            yield mode
+
+    tracer.unset_fake_temporarily = unset_on_cpu

@@ -1,0 +1,18 @@
+"""Let an optimizer compute its step as it does for parameters on the GPU, with foreach operators.
+
+These operators need temporary tensors for all parameters at once, which can determine the peak memory. torch uses the
+operators only if the types of all parameters are in ``torch.optim.optimizer._foreach_supported_types``, so the type of
+fake tensors is added to this list.
+
+Private name used, checked on torch 2.11, 2.13 and 2.15: the name above.
+"""
+
+from __future__ import annotations
+
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.optim.optimizer import _foreach_supported_types
+
+
+def allow_foreach() -> None:
+    """Let optimizers use foreach operators for fake tensors."""
+    _foreach_supported_types.append(FakeTensor)
