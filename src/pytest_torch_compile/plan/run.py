@@ -31,7 +31,7 @@ from ..findings import CallReport, Finding
 from ..fresh.worker import raised_by
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
-from ..legs.targets import argument_names, modules_of
+from ..legs.targets import DynamicDims, argument_names, mark_dynamic, modules_of
 from ..numerics import CallRecord, flatten
 from ..observation import Observation
 from .cards import Card
@@ -47,8 +47,8 @@ _READS_A_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException",
 class Work:
     """The options for running the calls. If ``compiled`` is true, the generated kernels are also compiled for the GPU.
 
-    ``change`` is used only by the plugin's own tests: given a kernel's name and source, it returns the source to use
-    instead.
+    ``dynamic_dims`` are marked as dynamic, as in ``check_compile``. ``change`` is used only by the plugin's own tests:
+    given a kernel's name and source, it returns the source to use instead.
     """
 
     compiling: Compiling
@@ -56,6 +56,7 @@ class Work:
     optimizer: Callable[[Any], torch.optim.Optimizer] | None
     change: Callable[[str, str], str] | None = None
     compiled: bool = False
+    dynamic_dims: DynamicDims | None = None
 
 
 @dataclass
@@ -170,6 +171,8 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
         optimizer = work.optimizer(parameters) if work.optimizer else None
         for index, call in enumerate(calls):
             observer.call = generator.call = index + 1
+            if work.dynamic_dims:
+                mark_dynamic(call, work.dynamic_dims, argument_names(target))
             try:
                 _run(compiled, target, call, work, optimizer, parameters, recorder, index)
             except Exception as error:

@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from .. import events
 from ..cache.folder import variables
@@ -29,9 +30,18 @@ CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
 
 def leave_sample(test: str, sample: SpeedSample) -> None:
     """Write the sample to the folder that an environment variable specifies; do nothing if the variable is not set."""
+    _leave(test, {"sample": sample.to_dict()})
+
+
+def leave_plan(test: str, entry: Mapping[str, Any], places: Mapping[str, str]) -> None:
+    """Write a test's planned counts, and the lines of its launches and graph breaks, to the same folder as samples."""
+    _leave(test, {"plan": {"entry": dict(entry), "places": dict(places)}})
+
+
+def _leave(test: str, content: Mapping[str, Any]) -> None:
     if folder := os.environ.get(SAMPLES):
         name = hashlib.sha256(test.encode()).hexdigest()[:24]
-        text = json.dumps({"test": test, "sample": sample.to_dict()})
+        text = json.dumps({"test": test, **content})
         Path(folder, f"{name}.json").write_text(text, encoding="utf-8")
 
 
