@@ -135,10 +135,10 @@ def _finding(change: PlannedChange, lines: Mapping[str, Location], gpu: str, tes
     known.
     """
     kind = min((difference.quantity.kind for difference in change.worse), key=rank)
-    places = (lines.get(name) for name in (*change.new_breaks, *change.new))
-    where = next((place for place in places if place is not None), None)
+    where = next((line for name, line in lines.items() if name in change.new_breaks or name in change.new), None)
     evidence = "\n".join(change.lines({name: line.shown() for name, line in lines.items()}))
-    hint = f"if this is intended, run: pytest {shell(test)} --compile-plan={shell(gpu)} --compile-update-baselines"
+    options = f"--compile-plan={gpu.replace(' ', '')} --compile-update-baselines"
+    hint = f"if this is intended, run: pytest {shell(test)} {options}"
     worse = ", ".join(map(str, change.worse))
     return Finding(kind, f"planned for {gpu}: {worse}", where, evidence, hint, subject=change.worse[0].quantity.name)
 

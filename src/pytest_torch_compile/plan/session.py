@@ -68,7 +68,7 @@ class PlanSession:
             self._update(terminalreporter, say, environment, [result for passed, result in results if passed])
             return
         if improved := sum(result["outcome"] == "improved" for _, result in results):
-            options = f"--compile-plan={settings.current.plan} --compile-update-baselines"
+            options = f"--compile-plan={str(settings.current.plan).replace(' ', '')} --compile-update-baselines"
             say(f"{improved} improved: run pytest with {options} to update the baseline", green=True)
 
     def _update(

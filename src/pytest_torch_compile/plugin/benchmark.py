@@ -69,6 +69,8 @@ class CompileBenchmark:
         """Time the compiled ``target(*args)`` with pytest-benchmark, and compare the compiled target with eager.
 
         With ``--compile-perf=off``, only pytest-benchmark times the target, and nothing is returned. With
+        ``--compile-plan`` on a machine without a CUDA device, the target is planned instead of timed: its planned counts
+        are compared with their own baseline, and nothing is returned. With
         ``cold_start=True``, the target is also compiled in two fresh processes, first with an empty cache and then with
         the filled cache. ``allow_more`` allows counts to exceed their baseline: ``{"kernels": 10, "memory": 0.05,
         "guards": None}`` allows ten more kernels, 5% more memory, and any number of guards. All other options are
@@ -76,10 +78,12 @@ class CompileBenchmark:
 
         Raises:
             CompileCheckFailed: If the target does not compile or, under ``--compile-perf=gate``, if a count exceeds its
-                baseline or a slowdown is confirmed.
+                baseline or a slowdown is confirmed. If a planned count is worse than its baseline.
             CompileUsageError: If an option is unknown, or if a keyword could be an option or an argument of the target
                 (pass the target's arguments in ``kwargs``).
         """
+        import torch
+
         from ..legs.keywords import Keywords
         from ..legs.targets import argument_names
         from ..speed.measuring.bench import BENCH_OPTIONS, TORCH_COMPILE_OPTIONS, device_of, environment_of
@@ -100,6 +104,9 @@ class CompileBenchmark:
             names = argument_names(target)
             chosen["dynamic_dims"] = {key: value for key, value in dims.items() if isinstance(key, int) or key in names}
         require_counted(allow_more)
+        if settings.current.plan and not torch.cuda.is_available():
+            self._plan(target, args, chosen, allow_more)
+            return None
         environment = environment_of(device_of(target, args, chosen.get("kwargs")))
         if settings.current.perf == "off":
             self._time(_bench(target, args, chosen))
@@ -125,6 +132,23 @@ class CompileBenchmark:
         except DeviceBusy as busy:
             self._report(Decision([], Verdict("inconclusive", reason=str(busy))), environment, stored)
             return None
+
+    def _plan(
+        self, target: Any, args: Sequence[Any], chosen: Mapping[str, Any], allow_more: AllowMore | None
+    ) -> None:
+        from ..plan.gate import planned_test
+
+        if payload.of(self._item).plans:
+            raise CompileUsageError(f"{FIXTURE} can be called only once in each test")
+        unused = "ignore:Benchmark fixture was not used:Warning"  # a warning of pytest-benchmark
+        self._item.add_marker(pytest.mark.filterwarnings(unused))
+        test = self._item.nodeid
+        planned = planned_test(test, target, args, chosen, folder=self._baselines, allow_more=allow_more)
+        payload.of(self._item).plans.append(planned.result)
+        if planned.failure:
+            raise planned.failure
+        if planned.result["outcome"] == "no-baseline" and not settings.current.update_baselines:
+            warnings.warn(CompileSpeedWarning(f"{test}: no-baseline: {planned.result['summary']}"), stacklevel=3)
 
     def _time(self, bench: Any) -> None:
         leg = bench.legs["compiled"]

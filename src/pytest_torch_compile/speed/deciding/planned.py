@@ -45,12 +45,13 @@ class PlannedChange:
 
     def lines(self, places: Mapping[str, str]) -> Iterator[str]:
         """Yield a line for each new graph break and for each launch that is new or gone. ``places`` maps a break's
-        fingerprint or a launch's label to a line of code.
+        fingerprint or a launch's label to a line of code; new launches are listed in the order of ``places``.
         """
+        order = {name: number for number, name in enumerate(places)}
         for fingerprint in self.new_breaks:
             yield f"new graph break{_at(places, fingerprint)}"
         for word, launches in (("new", self.new), ("gone", self.gone)):
-            for name, times in launches.items():
+            for name, times in sorted(launches.items(), key=lambda one: order.get(one[0], len(order))):
                 often = f"{times} x " if times > 1 else ""
                 yield f"{word}: {often}{name}{_at(places, name) if word == 'new' else ''}"
 
