@@ -104,7 +104,7 @@ class Setup:
 def plugin(inputs: Inputs, action: Path) -> str:
     """Return the pip requirement for the plugin, with the extras that the inputs need."""
     extras = ["report"]
-    extras += ["speed"] if inputs.perf != "off" or inputs.compare_with else []
+    extras += ["speed"] if inputs.perf != "off" or inputs.plan or inputs.compare_with else []
     extras += ["ranks", "speed"] if inputs.torch_old else []
     extras += ["cache"] if "://" in inputs.cache else []
     return f"{action}[{','.join(dict.fromkeys(extras))}]"

@@ -144,7 +144,7 @@ class Plan(CompileReport):
         """Return each kernel and library function with its number of launches in the last call, and the first line of
         user code that launches it.
 
-        Kernels that differ only in Inductor's number at the end of the name, or in the order of their ops, are combined.
+        Kernels are combined if they differ only in the number at the end of their names or in the order of their ops.
         """
         times: Counter[tuple[str, tuple[str, ...]]] = Counter()
         lines: dict[tuple[str, tuple[str, ...]], Location | None] = {}

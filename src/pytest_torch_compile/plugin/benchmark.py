@@ -48,6 +48,7 @@ class CompileBenchmark:
     """The value of the ``compile_benchmark`` fixture, which is called with the target and its arguments."""
 
     def __init__(self, request: pytest.FixtureRequest, benchmark: Any, defaults: Mapping[str, Any]) -> None:
+        self._request = request
         self._item: Any = request.node
         self._benchmark = benchmark
         self._defaults = {"backend": settings.current.backend, **defaults}
@@ -69,8 +70,8 @@ class CompileBenchmark:
         """Time the compiled ``target(*args)`` with pytest-benchmark, and compare the compiled target with eager.
 
         With ``--compile-perf=off``, only pytest-benchmark times the target, and nothing is returned. With
-        ``--compile-plan`` on a machine without a CUDA device, the target is planned instead of timed: its planned counts
-        are compared with their own baseline, and nothing is returned. With
+        ``--compile-plan`` on a machine without a CUDA device, the target is planned instead of timed, the planned counts
+        are compared with a separate baseline, and nothing is returned. With
         ``cold_start=True``, the target is also compiled in two fresh processes, first with an empty cache and then with
         the filled cache. ``allow_more`` allows counts to exceed their baseline: ``{"kernels": 10, "memory": 0.05,
         "guards": None}`` allows ten more kernels, 5% more memory, and any number of guards. All other options are
@@ -133,15 +134,13 @@ class CompileBenchmark:
             self._report(Decision([], Verdict("inconclusive", reason=str(busy))), environment, stored)
             return None
 
-    def _plan(
-        self, target: Any, args: Sequence[Any], chosen: Mapping[str, Any], allow_more: AllowMore | None
-    ) -> None:
+    def _plan(self, target: Any, args: Sequence[Any], chosen: Mapping[str, Any], allow_more: AllowMore | None) -> None:
         from ..plan.gate import planned_test
 
         if payload.of(self._item).plans:
             raise CompileUsageError(f"{FIXTURE} can be called only once in each test")
-        unused = "ignore:Benchmark fixture was not used:Warning"  # a warning of pytest-benchmark
-        self._item.add_marker(pytest.mark.filterwarnings(unused))
+        # Without this, pytest-benchmark warns during the teardown that its fixture was not used.
+        self._request.addfinalizer(lambda: setattr(self._benchmark, "skipped", True))
         test = self._item.nodeid
         planned = planned_test(test, target, args, chosen, folder=self._baselines, allow_more=allow_more)
         payload.of(self._item).plans.append(planned.result)

@@ -122,7 +122,7 @@ SECTIONS = {
     "### Findings\n\n": _findings,
     "### Counts in speed tests\n\n| test | | before -> after |\n|---|---|---|\n": _differences,
     "\n### Speed\n\n| test | verdict | speedup | wall | device | |\n|---|---|---:|---:|---:|---|\n": _speed,
-    "\n### Plans (not measured)\n\n| test | GPU | kernels | library calls | peak memory | moved | against the baseline | |\n"
+    "\n### Plans (not measured)\n\n| test | GPU | kernels | library calls | peak memory | moved | verdict | |\n"
     "|---|---|---:|---:|---:|---:|---|---|\n": _plans,
     "\n### Checks\n\n| test | verdict | graphs | ops | breaks | recompiles | worst error / limit | compile s |\n"
     "|---|---|---:|---:|---:|---:|---:|---:|\n": _checks,

@@ -26,6 +26,8 @@ from .sample import SpeedSample
 
 SAMPLES = "PYTEST_TORCH_COMPILE_SAMPLES"
 CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
+# A test's planned counts: its baseline ``entry``, and the ``places`` of its launches and graph breaks.
+Left = dict[str, Any]
 
 
 def leave_sample(test: str, sample: SpeedSample) -> None:
@@ -50,14 +52,20 @@ def run(
     seconds: float,
     environment: Mapping[str, str | None] | None = None,
     stop: threading.Event | None = None,
+    plans: dict[str, Left] | None = None,
 ) -> tuple[dict[str, SpeedSample], Ended]:
-    """Run a child process. Returns the child's samples (keyed by test id) and how the child ended."""
+    """Run a child process. Returns the child's samples (keyed by test id) and how the child ended.
+
+    If ``plans`` is set, the planned counts of tests that were planned instead of measured are added to it.
+    """
     with TemporaryFolder("torch-compile-samples-") as folder:
         # pytest-benchmark is disabled in pytest-xdist workers, but the child of a worker is not a worker.
         environment = {**(environment or {}), SAMPLES: str(folder), "PYTEST_XDIST_WORKER": None}
         ended = child.run(environment, seconds, stop=stop)
         left = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
-    return {sent["test"]: SpeedSample.from_dict(sent["sample"]) for sent in left}, ended
+    if plans is not None:
+        plans.update({sent["test"]: sent["plan"] for sent in left if "plan" in sent})
+    return {sent["test"]: SpeedSample.from_dict(sent["sample"]) for sent in left if "sample" in sent}, ended
 
 
 def fresh_sample(

@@ -69,6 +69,6 @@ def compare(before: Entry, after: Entry, allow_more: AllowMore | None = None) ->
     """Compare two entries without tolerances. ``allow_more`` allows counts to increase."""
     stored = {name: [value] for name, value in before["counts"].items()}
     old, new = (Counter({label(one): one["times"] for one in entry["launches"]}) for entry in (before, after))
-    breaks = Counter(after["graph_breaks"]) - Counter(before["graph_breaks"])
+    breaks: Counter[str] = Counter(after["graph_breaks"]) - Counter(before["graph_breaks"])
     found = differences(stored, [Exact(**after["counts"])], allow_more, planned=True)
     return PlannedChange(tuple(found), new - old, old - new, tuple(sorted(breaks.elements())))
