@@ -81,7 +81,6 @@ def planned_test(
     failure = None
     if change and change.worse and gates:
         plan.findings = [_finding(change, lines, gpu, test)]
-        plan.rerun = ""  # the finding contains the command
         plan.text = f"{plan_text(plan)}\n\nThe baseline is {stored.path}"
         failure = CompileCheckFailed(plan.text, plan, plan.findings)
     announce(plan)
@@ -112,13 +111,13 @@ def _plan(target: Any, args: Sequence[Any], options: Mapping[str, Any], gpu: str
         ended = run_tasks([task], settings.current.timeout or SECONDS)
     plan = concluded(task, ended.value[0] if ended.value else ended)
     plan.findings = [finding for finding in plan.findings if finding.kind not in COUNTED_KINDS]
-    plan.budget = {}
+    plan.budget, plan.rerun = {}, f"{plan.rerun} --compile-plan={gpu.replace(' ', '')}" if plan.rerun else ""
     plan.text = plan_text(plan)
     return plan
 
 
 def _entry(test: str, plan: Plan) -> tuple[dict[str, Any], dict[str, Location]]:
-    """Return the test's baseline entry, and the line of each launch and graph break, if known."""
+    """Return the test's baseline entry, and the line of each graph break, op and launch, if known."""
     launched = plan.launched()
     entry = {
         "fullname": test,
@@ -127,15 +126,18 @@ def _entry(test: str, plan: Plan) -> tuple[dict[str, Any], dict[str, Location]]:
         "graph_breaks": sorted(found.fingerprint for found in plan.graph_breaks),
     }
     lines = {found.fingerprint: found.location for found in plan.graph_breaks}
+    for graph in plan.planned:
+        lines = {**lines, **{op: line for op, line in graph.lines.items() if op not in lines}}
     return entry, lines | {label(launch): line for launch, line in launched if line is not None}
 
 
 def _finding(change: PlannedChange, lines: Mapping[str, Location], gpu: str, test: str) -> Finding:
-    """Return one finding for all worse counts, at the line of the first new graph break or launch whose line is
+    """Return one finding for all worse counts, at the line of the first new graph break, op or launch whose line is
     known.
     """
     kind = min((difference.quantity.kind for difference in change.worse), key=rank)
-    where = next((line for name, line in lines.items() if name in change.new_breaks or name in change.new), None)
+    new = {*change.new_breaks, *change.new_ops, *change.new}
+    where = next((line for name, line in lines.items() if name in new), None)
     evidence = "\n".join(change.lines({name: line.shown() for name, line in lines.items()}))
     options = f"--compile-plan={gpu.replace(' ', '')} --compile-update-baselines"
     hint = f"if this is intended, run: pytest {shell(test)} {options}"

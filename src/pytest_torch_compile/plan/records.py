@@ -56,6 +56,7 @@ class PlannedGraph:
 
     ``calls`` has one entry per run of the graph: the number of the call that ran it. ``bytes_moved`` is the number of
     bytes that the graph's kernels read and write, as counted by Inductor, or None if Inductor could not count them.
+    ``lines`` maps the graph's ops to the first line of user code that calls them, if known.
     """
 
     code: str
@@ -64,6 +65,7 @@ class PlannedGraph:
     library_calls: tuple[LibraryCall, ...]
     bytes_moved: int | None
     calls: tuple[int, ...]
+    lines: Mapping[str, Location] = field(default_factory=dict)
 
     @property
     def launches(self) -> int:

@@ -36,7 +36,7 @@ from ..numerics import CallRecord, flatten
 from ..observation import Observation
 from .cards import Card
 from .records import PlannedGraph, PlannedKernel
-from .source import Kernel, launches
+from .source import Kernel, launches, lines_of_ops
 from .values import SEED, Recorder, Values
 
 Loss = Callable[[Any], torch.Tensor]
@@ -197,8 +197,9 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
             for name, source in graph.kernels.items()
         }
         kernels, libraries = launches(graph.source, graph.stacks, known)
+        lines, runs = lines_of_ops(graph.ops), tuple(graph.runs)
         answer.graphs.append(
-            PlannedGraph(graph.source, graph.backward, kernels, libraries, graph.bytes_moved, tuple(graph.runs))
+            PlannedGraph(graph.source, graph.backward, kernels, libraries, graph.bytes_moved, runs, lines)
         )
         errors = {name: kernel.build.error for name, kernel in known.items() if kernel.build and kernel.build.error}
         answer.findings += [_not_compiled(one, errors[one.name]) for one in kernels if one.name in errors]

@@ -70,8 +70,8 @@ class CompileBenchmark:
         """Time the compiled ``target(*args)`` with pytest-benchmark, and compare the compiled target with eager.
 
         With ``--compile-perf=off``, only pytest-benchmark times the target, and nothing is returned. With
-        ``--compile-plan`` on a machine without a CUDA device, the target is planned instead of timed, the planned counts
-        are compared with a separate baseline, and nothing is returned. With
+        ``--compile-plan`` on a machine without a CUDA device, the target is planned instead of timed, the planned
+        counts are compared with a separate baseline, and nothing is returned. With
         ``cold_start=True``, the target is also compiled in two fresh processes, first with an empty cache and then with
         the filled cache. ``allow_more`` allows counts to exceed their baseline: ``{"kernels": 10, "memory": 0.05,
         "guards": None}`` allows ten more kernels, 5% more memory, and any number of guards. All other options are

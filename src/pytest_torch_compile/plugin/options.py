@@ -29,7 +29,7 @@ OPTIONS: dict[str, str] = {
     ),
     "perf": "speed tests: off (only pytest-benchmark times them), track (report "
     "verdicts without failing) or gate (fail on regressions)",
-    "plan": "GPU to plan for, such as H100; on a machine without a CUDA device, speed tests are not measured: they plan "
+    "plan": "GPU to plan for, such as H100; on a machine without a CUDA device, speed tests measure nothing: they plan "
     "the code that Inductor generates for this GPU, and fail if a planned count is worse than its baseline (with "
     "--compile-perf=track, they only report it)",
     "baselines": "folder for baselines, relative to the root directory (default: baselines)",

@@ -20,13 +20,15 @@ Entry = Mapping[str, Any]
 @dataclass(frozen=True)
 class PlannedChange:
     """The difference between two entries. ``new`` and ``gone`` map a kernel or library function to the number of its
-    launches that only one entry contains, and ``new_breaks`` lists the fingerprints of new graph breaks.
+    launches that only one entry contains. ``new_breaks`` lists the fingerprints of new graph breaks, and ``new_ops``
+    the ops that no launch in the stored entry computes.
     """
 
     differences: tuple[Difference, ...]
     new: Mapping[str, int]
     gone: Mapping[str, int]
     new_breaks: tuple[str, ...]
+    new_ops: tuple[str, ...]
 
     @property
     def worse(self) -> list[Difference]:
@@ -44,12 +46,15 @@ class PlannedChange:
         return ", ".join(map(str, self.differences))
 
     def lines(self, places: Mapping[str, str]) -> Iterator[str]:
-        """Yield a line for each new graph break and for each launch that is new or gone. ``places`` maps a break's
-        fingerprint or a launch's label to a line of code; new launches are listed in the order of ``places``.
+        """Yield a line for each new graph break, each new op, and each launch that is new or gone. ``places`` maps a
+        break's fingerprint, an op or a launch's label to a line of code; new launches are listed in the order of
+        ``places``.
         """
         order = {name: number for number, name in enumerate(places)}
         for fingerprint in self.new_breaks:
             yield f"new graph break{_at(places, fingerprint)}"
+        for op in self.new_ops:
+            yield f"new op: {op}{_at(places, op)}"
         for word, launches in (("new", self.new), ("gone", self.gone)):
             for name, times in sorted(launches.items(), key=lambda one: order.get(one[0], len(order))):
                 often = f"{times} x " if times > 1 else ""
@@ -71,4 +76,9 @@ def compare(before: Entry, after: Entry, allow_more: AllowMore | None = None) ->
     old, new = (Counter({label(one): one["times"] for one in entry["launches"]}) for entry in (before, after))
     breaks: Counter[str] = Counter(after["graph_breaks"]) - Counter(before["graph_breaks"])
     found = differences(stored, [Exact(**after["counts"])], allow_more, planned=True)
-    return PlannedChange(tuple(found), new - old, old - new, tuple(sorted(breaks.elements())))
+    ops = _ops(after) - _ops(before)
+    return PlannedChange(tuple(found), new - old, old - new, tuple(sorted(breaks.elements())), tuple(sorted(ops)))
+
+
+def _ops(entry: Entry) -> set[str]:
+    return {op for launch in entry["launches"] for op in launch["ops"]}
