@@ -19,6 +19,7 @@ class Settings:
     diagnose: str = "auto"
     repro: str | None = None
     perf: str = "off"
+    plan: str | None = None
     baselines: str = "baselines"
     timeout: float | None = None
     isolate: bool = False

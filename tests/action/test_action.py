@@ -267,10 +267,33 @@ def test_an_environment_is_made_with_uv_where_a_torch_is_asked_for(job, uv_log):
     assert rest.endswith(f"{ROOT}[report] pytest-xdist -e .[test,vision]")
 
 
+def test_a_plan_needs_the_default_build_of_torch(job, uv_log):
+    job(PASSING, torch="2.15.0", plan="H100")
+    assert not [line for line in uv_log() if "--torch-backend" in line]
+
+
+def test_a_plan_is_passed_to_the_tests_and_to_the_comparison(monkeypatch, tmp_path):
+    given = action_inputs.Inputs(plan="RTX 4090", compare_with="HEAD", tests=("tests",), working_directory=".")
+    ran = []
+    monkeypatch.setenv("RUNNER_TEMP", str(tmp_path))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    monkeypatch.setenv("TORCH_COMPILE_PYTHON", sys.executable)
+    monkeypatch.setattr(steps, "_fetched", lambda revision, folder: revision)
+    monkeypatch.setattr(
+        steps.strangers,
+        "run",
+        lambda command, *_, **__: ran.append(command) or subprocess.CompletedProcess(command, 0, b""),
+    )
+    assert "--compile-plan=RTX 4090" in steps.pytest_arguments(given)
+    assert steps.compare(given) == 0
+    assert ran[0][-3:] == ["HEAD", "--compile-plan=RTX 4090", "tests"]
+
+
 @pytest.mark.parametrize(
     ("given", "extras"),
     [
         ({"perf": "track"}, "report,speed"),
+        ({"plan": "H100"}, "report,speed"),
         ({"cache": "memory://compiled"}, "report,cache"),
         ({"cache": "/a/folder"}, "report"),
     ],

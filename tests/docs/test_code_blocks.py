@@ -23,7 +23,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # several hosts.
 NOT_RUN = (
     *("python -m pytest -p examples.planted", "python -m pip", "python3 -m pip", "uv ", "uvx ", "nox ", "git "),
-    *("pytest-torch-compile torch ", "torchrun --nnodes ", "srun "),
+    *("pytest-torch-compile torch ", "pytest-torch-compile compare --against ", "torchrun --nnodes ", "srun "),
 )
 # The commands of a page, as they are started without their scripts on the path.
 STARTS = {

@@ -291,7 +291,7 @@ def test_more_can_be_allowed_for_a_test(
     ("allowed", "message"),
     [
         ({"kernel": 1}, "allow_more: 'kernel' is not a counted quantity: did you mean 'kernels'\\?"),
-        ({"xyz": 1}, "allow_more: 'xyz' is not a counted quantity: choose one of kernels, memory, graphs, "),
+        ({"xyz": 1}, "allow_more: 'xyz' is not a counted quantity: choose one of kernels, library_calls, memory, "),
         ({"kernels": -1}, "allow_more: kernels is -1; it must be a count such as 10, a fraction such as 0.05, or None"),
         ({"kernels": "5%"}, "allow_more: kernels is '5%'; it must be a count"),
         ({"kernels": float("nan")}, "allow_more: kernels is nan; it must be a count"),

@@ -103,7 +103,7 @@ def test_difference_of_a_count_alone_is_red_and_equal_revisions_are_green(
 
 
 def test_what_is_clear_takes_no_part_in_further_rounds(repository: Path, runs: list[str]) -> None:
-    found = compare.compare_with("HEAD~1", ["."], say=lambda line: None)
+    found, _ = compare.compare_with("HEAD~1", ["."], say=lambda line: None)
     assert runs[:6] == ["here", "base", "base", "here", "here", "base"], "the sides alternate"
     assert asked[:4] == [None] * 4, "each test is compiled twice"
     assert asked[4:] and all(tests == ["test_a.py::test_a"] for tests in asked[4:])

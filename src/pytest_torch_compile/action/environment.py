@@ -62,11 +62,15 @@ class Setup:
         return self._installed(active.python)
 
     def make(self, target: Path) -> Environment:
-        """Create an environment. Install torch (a build for this machine's device), the plugin, and the project."""
+        """Create an environment. Install torch (a build for this machine's device, or for plans the default
+        build), the plugin, and the project.
+        """
         inputs, python = self.inputs, str(target / "bin" / "python")
         install = ["uv", "pip", "install", "--python", python]
         self._run("uv", "venv", *(["--python", inputs.python] if inputs.python else []), str(target))
-        self._run(*install, "--torch-backend=auto", f"torch=={inputs.torch}" if inputs.torch else "torch")
+        # Plans need the default wheel, which is built with CUDA, also on a machine without a GPU.
+        backend = [] if inputs.plan else ["--torch-backend=auto"]
+        self._run(*install, *backend, f"torch=={inputs.torch}" if inputs.torch else "torch")
         wanted = [f"torch=={self._installed(python).torch}", plugin(inputs, self.action), "pytest-xdist"]
         if any((self.folder / name).exists() for name in ("pyproject.toml", "setup.py")):
             wanted += ["-e", f".[{inputs.extras.replace(' ', '')}]" if inputs.extras else "."]
@@ -104,7 +108,7 @@ class Setup:
 def plugin(inputs: Inputs, action: Path) -> str:
     """Return the pip requirement for the plugin, with the extras that the inputs need."""
     extras = ["report"]
-    extras += ["speed"] if inputs.perf != "off" or inputs.compare_with else []
+    extras += ["speed"] if inputs.perf != "off" or inputs.plan or inputs.compare_with else []
     extras += ["ranks", "speed"] if inputs.torch_old else []
     extras += ["cache"] if "://" in inputs.cache else []
     return f"{action}[{','.join(dict.fromkeys(extras))}]"

@@ -58,6 +58,7 @@ _REVISION = _matching(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._/-]*", "a branch, a tag
 _TORCH = _matching(r"[0-9]+(\.[0-9]+)*[A-Za-z0-9.+]*", "a version such as 2.13.0")
 _PYTHON = _matching(r"3\.[0-9]{1,2}(\.[0-9]{1,2})?", "a version such as 3.12")
 _EXTRAS = _matching(r"[A-Za-z0-9._-]+( *, *[A-Za-z0-9._-]+)*", "names of extras such as test,vision")
+_NAME_OF_GPU = _matching(r"[A-Za-z0-9][A-Za-z0-9 ]*", "the name of a GPU such as H100")
 _NAME = _matching(r"[A-Za-z0-9][A-Za-z0-9._ -]*", "a name that contains only letters, digits, spaces and . _ -")
 
 
@@ -71,6 +72,7 @@ class Inputs:
     python: str = field(default="", metadata={"parse": _PYTHON})
     extras: str = field(default="", metadata={"parse": _EXTRAS})
     perf: str = field(default="off", metadata={"parse": _matching("off|track|gate", "off, track or gate")})
+    plan: str = field(default="", metadata={"parse": _NAME_OF_GPU})
     baselines: str = field(default="", metadata=_PATH)
     update_baselines: bool = field(default=False, metadata={"parse": _flag})
     compare_with: str = field(default="", metadata={"parse": _REVISION})

@@ -91,7 +91,8 @@ def pytest_arguments(inputs: Inputs) -> list[str]:
     kept = "false" if forks.is_fork(os.environ) and inputs.cache != "true" else inputs.cache
     cache = {"true": str(_work("cache") / "inductor"), "false": ""}.get(kept, kept)
     perf = "" if inputs.perf == "off" else inputs.perf
-    values = {"report": str(_work("report")), "cache": cache, "perf": perf, "baselines": inputs.baselines}
+    values = {"report": str(_work("report")), "cache": cache, "perf": perf, "plan": inputs.plan}
+    values["baselines"] = inputs.baselines
     arguments = [f"--compile-{name}={value}" for name, value in values.items() if value]
     arguments += ["--compile-update-baselines"] if inputs.update_baselines else []
     arguments += ["-p", f"{__package__}.shard"] if inputs.shard else []
@@ -100,18 +101,20 @@ def pytest_arguments(inputs: Inputs) -> list[str]:
 
 
 def compare(inputs: Inputs) -> int:
-    """If requested, compare the speed of the checkout and another revision."""
+    """If requested, compare the speed or the planned counts of the checkout and another revision."""
     if not inputs.compare_with:
         return 0
     folder = _folder(inputs)
     revision = _fetched(inputs.compare_with, folder)
     python = os.environ["TORCH_COMPILE_PYTHON"]
-    command = [python, "-m", "pytest_torch_compile.cli", "compare", "--against", revision, *(inputs.tests or (".",))]
+    plan = [f"--compile-plan={inputs.plan}"] if inputs.plan else []
+    command = [python, "-m", "pytest_torch_compile.cli", "compare", "--against", revision, *plan]
+    command += inputs.tests or (".",)
     done = strangers.run(command, folder, capture=True)
     text = done.stdout.decode("utf-8", "replace")
     write_atomically(_work("report") / "compare.txt", text)
     shown = "\n".join(safe_text.markdown_block(text.splitlines()[-200:]))
-    runner.add_summary(f"## Speed against {safe_text.markdown_code(inputs.compare_with)}\n\n{shown}\n\n")
+    runner.add_summary(f"## Comparison with {safe_text.markdown_code(inputs.compare_with)}\n\n{shown}\n\n")
     return done.returncode
 
 

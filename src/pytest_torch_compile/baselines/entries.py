@@ -56,6 +56,12 @@ COUNTS: Schema = {
     "properties": {"python": TEXT},
     "additionalProperties": {**_list_of(COUNT), "minItems": 1},
 }
+# All launches of one kernel or library function in one call, as planned by --compile-plan.
+LAUNCHES: Schema = {
+    "type": "object",
+    "required": ["name", "ops", "times"],
+    "properties": {"name": TEXT, "ops": _list_of(TEXT), "times": COUNT},
+}
 # The possible results of --compile-existing for a target, from best to worst.
 VERDICTS = ("works", "recompiles", "breaks", "does not compile", "wrong")
 # The schema of one entry in each kind of file.
@@ -81,6 +87,16 @@ SCHEMAS: dict[str, Schema] = {
             "verdict": {"type": "string", "enum": list(VERDICTS)},
             "breaks": _list_of(TEXT),
             "kinds": _list_of(TEXT),
+        },
+    },
+    "plan": {
+        "type": "object",
+        "required": ["fullname", "counts", "launches", "graph_breaks"],
+        "properties": {
+            "fullname": TEXT,
+            "counts": {"type": "object", "additionalProperties": COUNT},
+            "launches": _list_of(LAUNCHES),
+            "graph_breaks": _list_of(TEXT),
         },
     },
 }

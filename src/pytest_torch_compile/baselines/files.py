@@ -1,8 +1,9 @@
 """Read and write stored baselines, one folder per environment. Imports neither torch nor pytest.
 
 ``speed.json`` is a pytest-benchmark document whose benchmarks contain the runs of several processes in
-``extra_info["torch_compile"]``; ``structure.json`` contains exact counts, and ``existing.json`` contains the results of
-``--compile-existing``. The entries in each file are sorted, and each file is written atomically.
+``extra_info["torch_compile"]``; ``structure.json`` contains exact counts, ``existing.json`` the results of
+``--compile-existing``, and ``plan.json`` the planned counts of ``--compile-plan``. The entries in each file are sorted,
+and each file is written atomically.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from . import entries as stored
 
 SCHEMA_VERSION = 1
 KEY = "torch_compile"
-LIST_OF_ENTRIES = {"speed": "benchmarks", "structure": "tests", "existing": "targets"}
+LIST_OF_ENTRIES = {"speed": "benchmarks", "structure": "tests", "existing": "targets", "plan": "tests"}
 WAIT_SECONDS = 60.0
 RESTORE = "restore it from version control"
-Kind = Literal["speed", "structure", "existing"]
+Kind = Literal["speed", "structure", "existing", "plan"]
 Entry = dict[str, Any]
 # Maps the stored entries to the new entries; None removes an entry.
 Merge = Callable[[Mapping[str, Entry]], Mapping[str, Entry | None]]
@@ -86,6 +87,11 @@ def environment_name(device: str, torch_version: str, cuda: str | None = None) -
     minor = ".".join(torch_version.split("+")[0].split(".")[:2])
     parts = [re.sub(r"[^A-Za-z0-9.]+", "-", device).strip("-"), f"torch-{minor}"]
     return "_".join([*parts, f"cuda-{cuda}"] if cuda else parts)
+
+
+def plan_environment_name(gpu: str, torch_version: str) -> str:
+    """Return the folder name of the planned counts for a GPU, such as ``plan_H100_torch-2.15``."""
+    return f"plan_{environment_name(gpu, torch_version)}"
 
 
 def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:

@@ -13,7 +13,7 @@ from ..child import Child
 from . import files as baselines
 from .files import BaselineError, Entry, Kind
 
-KINDS: tuple[Kind, ...] = ("speed", "structure")
+KINDS: tuple[Kind, ...] = ("speed", "structure", "plan")
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     speed = compare.add_argument_group(
         "compare the speed of this checkout and another revision",
         "The speed tests of both revisions are compiled and run alternately, on every GPU of the machine. No baseline "
-        "is needed. All other arguments are passed to pytest.",
+        "is needed. All other arguments are passed to pytest. With --compile-plan=GPU and without a CUDA device, the "
+        "tests are planned for this GPU, and planned counts are compared.",
     )
     speed.add_argument("--against", metavar="REF", help="revision to compare with, such as main or HEAD~1")
     speed.add_argument("--rounds", metavar="N", help="maximum number of compilations of each revision (default: 8)")

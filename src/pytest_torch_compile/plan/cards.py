@@ -89,10 +89,15 @@ def as_card(gpu: str | Card) -> Card:
     """
     if isinstance(gpu, Card):
         return gpu
-    by_name = {name.replace(" ", "").lower(): card for name, card in CARDS.items()}
-    card = by_name.get(str(gpu).replace(" ", "").lower())
-    if card is None:
+    name = known_name(gpu)
+    if name is None:
         raise CompileUsageError(
             f"gpu={gpu!r} is unknown; choose one of: {', '.join(CARDS)}, or describe the GPU with gpu=Card(...)"
         )
-    return card
+    return CARDS[name]
+
+
+def known_name(gpu: str) -> str | None:
+    """Return the name in ``CARDS`` that equals ``gpu`` (ignoring case and spaces), or None."""
+    by_name = {name.replace(" ", "").lower(): name for name in CARDS}
+    return by_name.get(str(gpu).replace(" ", "").lower())

@@ -193,8 +193,13 @@ def concluded(task: Task, answer: Planned | Ended) -> Plan:
     else:
         message = f"the planning process {answer.without_answer}"
         plan.findings = [Finding("exception", message, evidence=answer.log)]
-    plan.text = f"{failure_text(plan)}\n\n{_summary(plan)}"
+    plan.text = plan_text(plan)
     return plan
+
+
+def plan_text(plan: Plan) -> str:
+    """Return the report of a plan as text, with its findings."""
+    return f"{failure_text(plan)}\n\n{_summary(plan)}"
 
 
 def _of_card(plan: Plan) -> list[Finding]:

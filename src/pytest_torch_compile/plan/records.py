@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from ..findings import CompileReport
 from ..observation import Location
+from ..speed.deciding.exact import QUANTITIES
+from ..speed.sample import Exact
 from .cards import CARDS, Card
+
+_NUMBER = re.compile(r"_\d+$")  # Inductor numbers the kernels of a graph
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,7 @@ class PlannedGraph:
 
     ``calls`` has one entry per run of the graph: the number of the call that ran it. ``bytes_moved`` is the number of
     bytes that the graph's kernels read and write, as counted by Inductor, or None if Inductor could not count them.
+    ``lines`` maps the graph's ops to the first line of user code that calls them, if known.
     """
 
     code: str
@@ -55,6 +63,7 @@ class PlannedGraph:
     library_calls: tuple[LibraryCall, ...]
     bytes_moved: int | None
     calls: tuple[int, ...]
+    lines: Mapping[str, Location] = field(default_factory=dict)
 
     @property
     def launches(self) -> int:
@@ -72,7 +81,7 @@ class Plan(CompileReport):
     workspaces and the allocator's rounding are not included. ``cudagraphs`` is the number of graphs that would be
     recorded as CUDA graphs. ``assumed`` lists the rules that the plan relies on although they were not verified for
     this GPU and torch version. ``fixed`` lists the choices that Inductor would make by timing on the GPU, but that are
-    the same in every plan.
+    the same in every plan. ``compared`` is set by ``--compile-plan``: the result of the comparison with the baseline.
     """
 
     gpu: Card = CARDS["H100"]
@@ -82,6 +91,7 @@ class Plan(CompileReport):
     cudagraphs: int = 0
     assumed: tuple[str, ...] = ()
     fixed: tuple[str, ...] = field(default=())
+    compared: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def code(self) -> tuple[str, ...]:
@@ -110,3 +120,55 @@ class Plan(CompileReport):
     def cudagraph_skips(self) -> tuple[str, ...]:
         """If CUDA graphs were requested, the reasons why some graphs would not be recorded as CUDA graphs."""
         return tuple(dict.fromkeys(self.observation.cudagraph_skips))
+
+    @property
+    def exact(self) -> Exact:
+        """The planned counts. Launches and moved bytes are those of the last call; other counts are those of all
+        calls.
+        """
+        runs = self._runs_in_last_call()
+        moved = [graph.bytes_moved for graph, _ in runs]
+        return Exact(
+            kernels=sum(len(graph.kernels) * times for graph, times in runs),
+            library_calls=sum(len(graph.library_calls) * times for graph, times in runs),
+            memory=self.peak_memory,
+            bytes_moved=None if None in moved else sum((graph.bytes_moved or 0) * times for graph, times in runs),
+            graphs=len(self.graphs),
+            graph_breaks=len(self.graph_breaks),
+            recompiles=len(self.recompiles),
+            cuda_graphs=self.cudagraphs,
+            cudagraph_skips=len(self.observation.cudagraph_skips),
+        )
+
+    def launched(self) -> list[tuple[dict[str, Any], Location | None]]:
+        """Return each kernel and library function with its number of launches in the last call, and the first line of
+        user code that launches it.
+
+        Kernels are combined if they differ only in the number at the end of their names or in the order of their ops.
+        """
+        times: Counter[tuple[str, tuple[str, ...]]] = Counter()
+        lines: dict[tuple[str, tuple[str, ...]], Location | None] = {}
+        for graph, runs in self._runs_in_last_call():
+            own = [(_NUMBER.sub("", one.name), one.fuses, one.location) for one in graph.kernels]
+            own += [(one.name, one.computes, one.location) for one in graph.library_calls]
+            for name, ops, location in own:
+                key = name, tuple(sorted(ops))
+                times[key] += runs
+                lines[key] = lines.get(key) or location
+        return [({"name": key[0], "ops": [*key[1]], "times": times[key]}, lines[key]) for key in times]
+
+    def _runs_in_last_call(self) -> list[tuple[PlannedGraph, int]]:
+        runs = [(graph, graph.calls.count(len(self.launches))) for graph in self.planned]
+        return [(graph, times) for graph, times in runs if times]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON-ready data."""
+        counts = self.exact.counted()
+        titled = [
+            {"quantity": one.name, "title": one.planned, "value": counts[one.name]}
+            for one in QUANTITIES
+            if one.planned and one.name in counts
+        ]
+        launches = [{**launch, "location": place and asdict(place)} for launch, place in self.launched()]
+        figures = {"gpu": self.gpu.name, "counts": titled, "launches": launches, **self.compared}
+        return {**super().to_dict(), "plan": figures}

@@ -31,12 +31,12 @@ from ..findings import CallReport, Finding
 from ..fresh.worker import raised_by
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
-from ..legs.targets import argument_names, modules_of
+from ..legs.targets import DynamicDims, argument_names, mark_dynamic, modules_of
 from ..numerics import CallRecord, flatten
 from ..observation import Observation
 from .cards import Card
 from .records import PlannedGraph, PlannedKernel
-from .source import Kernel, launches
+from .source import Kernel, launches, lines_of_ops
 from .values import SEED, Recorder, Values
 
 Loss = Callable[[Any], torch.Tensor]
@@ -47,8 +47,8 @@ _READS_A_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException",
 class Work:
     """The options for running the calls. If ``compiled`` is true, the generated kernels are also compiled for the GPU.
 
-    ``change`` is used only by the plugin's tests. It receives a kernel's name and source, and returns the source to use
-    instead.
+    ``dynamic_dims`` are marked as dynamic, as in ``check_compile``. ``change`` is used only by the plugin's tests. It
+    receives a kernel's name and source, and returns the source to use instead.
     """
 
     compiling: Compiling
@@ -56,6 +56,7 @@ class Work:
     optimizer: Callable[[Any], torch.optim.Optimizer] | None
     change: Callable[[str, str], str] | None = None
     compiled: bool = False
+    dynamic_dims: DynamicDims | None = None
 
 
 @dataclass
@@ -170,6 +171,8 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
         optimizer = work.optimizer(parameters) if work.optimizer else None
         for index, call in enumerate(calls):
             observer.call = generator.call = index + 1
+            if work.dynamic_dims:
+                mark_dynamic(call, work.dynamic_dims, argument_names(target))
             try:
                 _run(compiled, target, call, work, optimizer, parameters, recorder, index)
             except Exception as error:
@@ -198,8 +201,9 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
             for name, source in graph.kernels.items()
         }
         kernels, libraries = launches(graph.source, graph.stacks, known)
+        lines, runs = lines_of_ops(graph.ops), tuple(graph.runs)
         answer.graphs.append(
-            PlannedGraph(graph.source, graph.backward, kernels, libraries, graph.bytes_moved, tuple(graph.runs))
+            PlannedGraph(graph.source, graph.backward, kernels, libraries, graph.bytes_moved, runs, lines)
         )
         errors = {name: kernel.build.error for name, kernel in known.items() if kernel.build and kernel.build.error}
         answer.findings += [_not_compiled(one, errors[one.name]) for one in kernels if one.name in errors]

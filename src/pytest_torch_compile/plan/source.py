@@ -59,6 +59,12 @@ def _usage(build: Build) -> tuple[int | None, int | None, int | None]:
     return (None, None, None) if build.error else (build.registers, build.spills, build.shared_memory)
 
 
+def lines_of_ops(stacks: Mapping[str, str]) -> dict[str, Location]:
+    """Return the line of user code in the stack of each op; ops without such a line are omitted."""
+    frames = {op: parse_stack(stack) for op, stack in stacks.items()}
+    return {op: user_location(own) for op, own in frames.items() if own}
+
+
 def _location(stacks: Mapping[int, str], line: int) -> Location | None:
     lines = sorted(stacks)
     position = bisect_right(lines, line)

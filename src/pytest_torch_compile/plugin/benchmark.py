@@ -50,6 +50,7 @@ class CompileBenchmark:
     """The value of the ``compile_benchmark`` fixture. Tests call it with the target and the target's arguments."""
 
     def __init__(self, request: pytest.FixtureRequest, benchmark: Any, defaults: Mapping[str, Any]) -> None:
+        self._request = request
         self._item: Any = request.node
         self._benchmark = benchmark
         self._defaults = {"backend": settings.current.backend, **defaults}
@@ -71,6 +72,8 @@ class CompileBenchmark:
         """Time the compiled ``target(*args)`` with pytest-benchmark, and compare the compiled target with eager.
 
         With ``--compile-perf=off``, only pytest-benchmark times the target, and the call returns None. With
+        ``--compile-plan`` on a machine without a CUDA device, the target is planned instead of timed, the planned
+        counts are compared with a separate baseline, and the call returns None. With
         ``cold_start=True``, the target is also compiled in two fresh processes, first with an empty cache and then with
         the filled cache. ``allow_more`` allows counts to exceed their baseline: ``{"kernels": 10, "memory": 0.05,
         "guards": None}`` allows ten more kernels, 5% more memory, and any number of guards. All other options are
@@ -78,10 +81,12 @@ class CompileBenchmark:
 
         Raises:
             CompileCheckFailed: If the target does not compile or, under ``--compile-perf=gate``, if a count exceeds its
-                baseline or a slowdown is confirmed.
+                baseline or a slowdown is confirmed. If a planned count is worse than its baseline.
             CompileUsageError: If an option is unknown, or if a keyword could be an option or an argument of the target
                 (pass the target's arguments in ``kwargs``).
         """
+        import torch
+
         from ..legs.keywords import Keywords
         from ..legs.targets import argument_names
         from ..speed.measuring.bench import BENCH_OPTIONS, TORCH_COMPILE_OPTIONS, device_of, environment_of
@@ -102,6 +107,9 @@ class CompileBenchmark:
             names = argument_names(target)
             chosen["dynamic_dims"] = {key: value for key, value in dims.items() if isinstance(key, int) or key in names}
         require_counted(allow_more)
+        if settings.current.plan and not torch.cuda.is_available():
+            self._plan(target, args, chosen, allow_more)
+            return None
         environment = environment_of(device_of(target, args, chosen.get("kwargs")))
         if settings.current.perf == "off":
             self._time(_bench(target, args, chosen))
@@ -127,6 +135,21 @@ class CompileBenchmark:
         except DeviceBusy as busy:
             self._report(Decision([], Verdict("inconclusive", reason=str(busy))), environment, stored)
             return None
+
+    def _plan(self, target: Any, args: Sequence[Any], chosen: Mapping[str, Any], allow_more: AllowMore | None) -> None:
+        from ..plan.gate import planned_test
+
+        if payload.of(self._item).plans:
+            raise CompileUsageError(f"{FIXTURE} can be called only once in each test")
+        # Without this, pytest-benchmark warns during the teardown that its fixture was not used.
+        self._request.addfinalizer(lambda: setattr(self._benchmark, "skipped", True))
+        test = self._item.nodeid
+        planned = planned_test(test, target, args, chosen, folder=self._baselines, allow_more=allow_more)
+        payload.of(self._item).plans.append(planned.result)
+        if planned.failure:
+            raise planned.failure
+        if planned.result["outcome"] == "no-baseline" and not settings.current.update_baselines:
+            warnings.warn(CompileSpeedWarning(f"{test}: no-baseline: {planned.result['summary']}"), stacklevel=3)
 
     def _time(self, bench: Any) -> None:
         leg = bench.legs["compiled"]

@@ -81,7 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_FOLDER] = CacheFolder(chosen.cache, root, leads=leads)
     except ArtifactsRefused as error:
         raise pytest.UsageError(f"--compile-cache={chosen.cache}: {error}") from None
-    if leads and (chosen.report or chosen.perf != "off" or chosen.update_baselines):
+    if leads and (chosen.report or chosen.perf != "off" or chosen.plan or chosen.update_baselines):
         termination.end_in_order(config)
     if chosen.report and leads:
         register(Collector(settings.below_root(root, chosen.report), config), "torch-compile-report")
@@ -100,6 +100,11 @@ def pytest_configure(config: pytest.Config) -> None:
         from .structure_session import StructureSession
 
         register(StructureSession(root), "torch-compile-structure")
+    if chosen.plan:
+        from ..plan.session import PlanSession
+
+        folder = settings.below_root(root, chosen.baselines)
+        register(PlanSession(folder, _planned, _speed_tests, unwritten.say), "torch-compile-plan")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -254,7 +259,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def _speed_summary(reporter: pytest.TerminalReporter, config: pytest.Config, timings: list[dict[str, Any]]) -> None:
     from ..speed import summary
 
-    collected: list[str] = config.stash.get(_SPEED_TESTS, [])
+    collected, selected = _speed_tests(config)
     summary.finish(
         lambda line, **colors: reporter.write_line(safe_text.terminal(line), **colors),
         timings,
@@ -262,5 +267,16 @@ def _speed_summary(reporter: pytest.TerminalReporter, config: pytest.Config, tim
         say_not_written=lambda line: unwritten.say(reporter, line),
         update=settings.current.update_baselines,
         collected=collected,
-        selected=[argument.split("::")[0] for argument in config.args if "::" in argument],
+        selected=selected,
     )
+
+
+def _planned(reporter: pytest.TerminalReporter) -> list[tuple[bool, dict[str, Any]]]:
+    """Return the result of each planned test, with whether the test passed."""
+    return [(report.passed, result) for report, sent in payload.received(reporter) for result in sent.plans]
+
+
+def _speed_tests(config: pytest.Config) -> tuple[list[str], list[str]]:
+    """Return all collected speed tests, and the files in which only some tests were selected."""
+    selected = [argument.split("::")[0] for argument in config.args if "::" in argument]
+    return config.stash.get(_SPEED_TESTS, []), selected

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ..plan.cards import CARDS, known_name
 from ..settings import Settings, below_root
 
 PREFIX = "compile_"
@@ -28,6 +29,9 @@ OPTIONS: dict[str, str] = {
     ),
     "perf": "speed tests: off (only pytest-benchmark times them), track (report "
     "regressions without failing) or gate (fail on regressions)",
+    "plan": "GPU to plan for, such as H100; on a machine without a CUDA device, speed tests measure nothing: they plan "
+    "the code that Inductor generates for this GPU, and fail if a planned count is worse than its baseline (with "
+    "--compile-perf=track, they only report it)",
     "baselines": "folder for baselines, relative to the root directory (default: baselines)",
     "timeout": "time limit for each check in seconds, or for the whole test under --compile-isolate (default: none, "
     "or 30 minutes under --compile-isolate); a check that exceeds the limit fails and reports the line where it hung",
@@ -88,6 +92,8 @@ def read(config: pytest.Config) -> Settings:
         chosen["existing_shapes"] = int(_number("existing-shapes", chosen["existing_shapes"], "shapes"))
     if "repro" in chosen:
         chosen["repro"] = str(below_root(config.rootpath, chosen["repro"]))
+    if "plan" in chosen:
+        chosen["plan"] = _known_gpu(chosen["plan"])
     settings = Settings(**chosen)
     if settings.existing and settings.isolate:
         raise pytest.UsageError(
@@ -101,6 +107,9 @@ def read(config: pytest.Config) -> Settings:
             "--compile-fast does not generate code that can be timed: remove --compile-fast, or --compile-perf and "
             "--compile-update-baselines"
         )
+    if settings.plan and (settings.fast or settings.backend != "inductor"):
+        other = "--compile-fast" if settings.fast else f"--compile-backend={settings.backend}"
+        raise pytest.UsageError(f"--compile-plan plans the code that Inductor generates: remove {other}")
     if settings.fast and config.getoption("--compile-backend") == "inductor":
         raise pytest.UsageError("--compile-fast cannot be combined with --compile-backend=inductor: remove one of them")
     return settings
@@ -126,6 +135,13 @@ def _number(option: str, text: str, what: str) -> float:
     if not 0 < number < math.inf:
         raise pytest.UsageError(f"--compile-{option}={text}: must be a number of {what} above 0")
     return number
+
+
+def _known_gpu(text: str) -> str:
+    """Return the name of a known GPU as it is written in the names of baselines folders."""
+    if name := known_name(text):
+        return name
+    raise pytest.UsageError(f"--compile-plan={text}: choose one of {', '.join(CARDS)}")
 
 
 def backend_asked_for(config: pytest.Config) -> str | None:

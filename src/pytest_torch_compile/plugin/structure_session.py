@@ -16,6 +16,7 @@ from ..baselines import structure
 from ..check.judge import graph_break_finding
 from ..events import listening
 from ..findings import CompileCheckFailed, CompileReport
+from ..plan.records import Plan
 from ..report.failure_text import finding_text
 from ..report.safe_text import shell, terminal
 from . import payload, unwritten
@@ -41,6 +42,7 @@ class StructureSession:
         reports: list[CompileReport] = []
         with listening(reports.append):
             result = yield
+        reports = [report for report in reports if not isinstance(report, Plan)]  # plans have a separate baseline
         timings = [timing for timing in payload.of(item).timings if "counts" in timing]
         if reports or timings:
             checks = [structure.checked(report.to_dict()) for report in reports]

@@ -48,12 +48,25 @@ def _of(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[Chang
             if before[field] != after[field]:
                 worse = field == "recompiles" and after[field] > before[field]
                 yield Change(name, f"{field} {before[field]} -> {after[field]}", worse=worse)
+    for was, now in zip(view.plans(old), view.plans(new), strict=False):
+        if was["gpu"] == now["gpu"]:
+            yield from _planned(name, was, now)
     # The speedups of two runs differ because of noise; only the comparison with the baseline shows a regression.
     for was, now in zip(old["speed"], new["speed"], strict=False):
         if was["outcome"] != now["outcome"]:
             yield Change(name, f"speed {was['outcome']} -> {now['outcome']}", worse=now["outcome"] == "regressed")
         if was["speedup"] and now["speedup"] and abs(now["speedup"] / was["speedup"] - 1) > 0.02:
             yield Change(name, f"speedup {was['speedup']:.2f}x -> {now['speedup']:.2f}x")
+
+
+def _planned(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    before = {one["quantity"]: one["value"] for one in old["counts"]}
+    for one in new["counts"]:
+        was, now = before.get(one["quantity"]), one["value"]
+        if was is not None and was != now:
+            text = view.difference({**one, "before": was, "after": now})
+            worse = now < was if one["quantity"] == "cuda_graphs" else now > was
+            yield Change(name, f"planned for {new['gpu']}: {text}", worse=worse)
 
 
 Breaks = dict[str, list[Mapping[str, Any]]]

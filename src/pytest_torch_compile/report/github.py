@@ -82,8 +82,8 @@ def _in_repository(found: view.Found, prefix: str) -> tuple[str, int]:
 
 def _warnings(made: Mapping[str, Any], prefix: str) -> Iterator[Annotation]:
     for test in made["tests"]:
-        for speed in test["speed"]:
-            if speed["outcome"] in ("no-baseline", "inconclusive"):
+        for result in (*test["speed"], *view.plans(test)):
+            if result.get("outcome") in ("no-baseline", "inconclusive"):
                 file, line = _in_repository(view.Found(test, None, {"location": None}), prefix)
-                text = f"{test['id']}: {speed['summary']}"
-                yield Annotation("warning", file, line, f"torch.compile: {speed['outcome']}", text)
+                text = f"{test['id']}: {result['summary']}"
+                yield Annotation("warning", file, line, f"torch.compile: {result['outcome']}", text)

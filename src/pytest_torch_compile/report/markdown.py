@@ -93,6 +93,15 @@ def _differences(made: Mapping[str, Any]) -> Iterator[str]:
             yield f"| {code(test['id'])} | {outcome} | {code(view.difference(exact))} |\n"
 
 
+def _plans(made: Mapping[str, Any]) -> Iterator[str]:
+    for test in made["tests"]:
+        for plan in view.plans(test):
+            values = {one["quantity"]: view.counted(one["quantity"], one["value"]) for one in plan["counts"]}
+            shown = [values.get(name, "") for name in ("kernels", "library_calls", "memory", "bytes_moved")]
+            cells = [code(test["id"]), code(plan["gpu"]), *shown, safe_text.markdown(plan.get("outcome", ""))]
+            yield f"| {' | '.join(cells)} | {code(plan['summary']) if plan.get('summary') else ''} |\n"
+
+
 def _checks(made: Mapping[str, Any]) -> Iterator[str]:
     for test in sorted(made["tests"], key=lambda test: ORDER.index(test["outcome"])):
         row = view.row(test)
@@ -113,6 +122,8 @@ SECTIONS = {
     "### Findings\n\n": _findings,
     "### Counts in speed tests\n\n| test | | before -> after |\n|---|---|---|\n": _differences,
     "\n### Speed\n\n| test | verdict | speedup | wall | device | |\n|---|---|---:|---:|---:|---|\n": _speed,
+    "\n### Plans (not measured)\n\n| test | GPU | kernels | library calls | peak memory | moved | verdict | |\n"
+    "|---|---|---:|---:|---:|---:|---|---|\n": _plans,
     "\n### Checks\n\n| test | verdict | graphs | ops | breaks | recompiles | worst error / limit | compile s |\n"
     "|---|---|---:|---:|---:|---:|---:|---:|\n": _checks,
     "\n### Notes\n\n": _remarks,

@@ -32,7 +32,17 @@ def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "recompiles": [_recompile(found, root) for found in seen["recompiles"]],
         "fallbacks": [_placed(found, root) for found in seen["fallbacks"]],
         "findings": [_placed(found, root) for found in report["findings"]],
+        **({"plan": _plan(report["plan"], root)} if "plan" in report else {}),
     }
+
+
+def _plan(figures: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """Return a plan's figures, with each launch's line as ``file:line``."""
+    launches = []
+    for launch in figures["launches"]:
+        place = launch["location"]
+        launches.append({**launch, "location": f"{relative(place['file'], root)}:{place['line']}" if place else ""})
+    return {**figures, "launches": launches}
 
 
 def speed_entry(result: Mapping[str, Any]) -> dict[str, Any]:

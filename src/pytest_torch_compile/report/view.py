@@ -137,5 +137,17 @@ def percent(log_ratio: float) -> str:
 
 def difference(exact: Mapping[str, Any]) -> str:
     """Format the values of a counted quantity before and after a change."""
-    show = size if exact["quantity"] == "memory" else "{:,}".format
-    return f"{exact['title']} {show(exact['before'])} -> {show(exact['after'])}"
+    before, after = (counted(exact["quantity"], exact[name]) for name in ("before", "after"))
+    if before == after:  # a difference of a few bytes is too small for megabytes
+        before, after = f"{exact['before']:,}", f"{exact['after']:,} bytes"
+    return f"{exact['title']} {before} -> {after}"
+
+
+def counted(quantity: str, value: int) -> str:
+    """Format the value of a counted quantity."""
+    return size(value) if quantity in ("memory", "bytes_moved") else f"{value:,}"
+
+
+def plans(test: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the figures of a test's plans. They are planned for a GPU, not measured."""
+    return [check["plan"] for check in test["checks"] if "plan" in check]

@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from .. import events
 from ..cache.folder import variables
@@ -25,15 +26,26 @@ from .sample import SpeedSample
 
 SAMPLES = "PYTEST_TORCH_COMPILE_SAMPLES"
 CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
+# A test's planned counts: its baseline ``entry``, and the ``places`` of its launches and graph breaks.
+Left = dict[str, Any]
 
 
 def leave_sample(test: str, sample: SpeedSample) -> None:
     """Write a test's measurements to the folder that an environment variable specifies; do nothing if the variable is
     not set.
     """
+    _leave(test, {"sample": sample.to_dict()})
+
+
+def leave_plan(test: str, entry: Mapping[str, Any], places: Mapping[str, str]) -> None:
+    """Write a test's planned counts, and the lines of its launches and graph breaks, to the same folder as samples."""
+    _leave(test, {"plan": {"entry": dict(entry), "places": dict(places)}})
+
+
+def _leave(test: str, content: Mapping[str, Any]) -> None:
     if folder := os.environ.get(SAMPLES):
         name = hashlib.sha256(test.encode()).hexdigest()[:24]
-        text = json.dumps({"test": test, "sample": sample.to_dict()})
+        text = json.dumps({"test": test, **content})
         Path(folder, f"{name}.json").write_text(text, encoding="utf-8")
 
 
@@ -42,14 +54,20 @@ def run(
     seconds: float,
     environment: Mapping[str, str | None] | None = None,
     stop: threading.Event | None = None,
+    plans: dict[str, Left] | None = None,
 ) -> tuple[dict[str, SpeedSample], Ended]:
-    """Run a child process. Returns the measurements of its speed tests, keyed by test id, and how the process ended."""
+    """Run a child process. Returns the measurements of its speed tests, keyed by test id, and how the process ended.
+
+    If ``plans`` is set, the counts of tests that were planned instead of measured are added to it.
+    """
     with TemporaryFolder("torch-compile-samples-") as folder:
         # PYTEST_XDIST_WORKER would disable pytest-benchmark in the child, which is not a pytest-xdist worker.
         environment = {**(environment or {}), SAMPLES: str(folder), "PYTEST_XDIST_WORKER": None}
         ended = child.run(environment, seconds, stop=stop)
         left = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
-    return {sent["test"]: SpeedSample.from_dict(sent["sample"]) for sent in left}, ended
+    if plans is not None:
+        plans.update({sent["test"]: sent["plan"] for sent in left if "plan" in sent})
+    return {sent["test"]: SpeedSample.from_dict(sent["sample"]) for sent in left if "sample" in sent}, ended
 
 
 def fresh_sample(

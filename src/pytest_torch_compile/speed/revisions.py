@@ -10,14 +10,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
 from ..child import Child, Job
 from ..disk import TemporaryFolder
 from . import fresh_process, gpus
-from .deciding import exact, times, wording
+from .deciding import exact, planned, times, wording
 from .deciding.confirmation import Decision
 from .deciding.constants import MAX_COMPILATIONS
 from .deciding.times import Verdict
@@ -50,6 +50,23 @@ class Compared:
         return "regressed" if self.decision.worse else self.decision.times.outcome
 
 
+@dataclass(frozen=True)
+class ComparedPlan:
+    """One test's planned counts on both revisions. ``change`` is None if only one revision planned the test, and
+    ``summary`` describes which. ``places`` maps this checkout's launches and graph breaks to lines of code.
+    """
+
+    test: str
+    change: planned.PlannedChange | None
+    summary: str
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> str:
+        """The outcome: ``regressed`` if a planned count is worse."""
+        return self.change.outcome if self.change else "no-baseline"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare this checkout with another revision, and print each test's result. Returns 0, 1 if a test regressed, or 2
     if the comparison was not possible.
@@ -61,19 +78,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options, rest = parser.parse_known_args(arguments)
     try:
-        compared = compare_with(options.base, rest or ["."], rounds=options.rounds, say=print)
+        compared, plans = compare_with(options.base, rest or ["."], rounds=options.rounds, say=print)
     except CompareError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(*report(compared), sep="\n")
-    return int(any(one.outcome == "regressed" for one in compared))
+    print(*(report(compared) if compared else []), *report_plans(plans), sep="\n")
+    outcomes = [*(one.outcome for one in compared), *(one.outcome for one in plans)]
+    return int("regressed" in outcomes)
 
 
 def compare_with(
     base: str, arguments: Sequence[str], *, rounds: int = MAX_COMPILATIONS, say: Say = print
-) -> list[Compared]:
+) -> tuple[list[Compared], list[ComparedPlan]]:
     """Run the speed tests of this checkout and of the revision ``base`` alternately, and compare each test that exists
     in both.
+
+    With ``--compile-plan`` among the arguments, on a machine without a CUDA device, the tests are planned instead of
+    measured. Plans are deterministic, so one round is enough.
 
     ``arguments`` are passed to pytest. Each revision runs its own tests against its own sources: the ``src`` folder
     of its checkout, if there is one, and the checkout itself come first on ``PYTHONPATH``. Every run starts with an
@@ -88,22 +109,41 @@ def compare_with(
     root = Path(_git("rev-parse", "--show-toplevel"))
     revision = _git("rev-parse", "--verify", f"{base}^{{commit}}")
     taken: dict[str, Samples] = {"base": {}, "here": {}}
+    plans: dict[str, dict[str, fresh_process.Left]] = {"base": {}, "here": {}}
     with checkout(root, revision) as other:
         sides = {"base": other, "here": root}
         open_tests: list[str] | None = None
         for number in range(rounds):
             for side in ("base", "here") if number % 2 else ("here", "base"):
-                samples, last_line = _run(sides[side], arguments, open_tests)
-                say(f"round {number + 1} {side}: {len(samples)} speed tests; {last_line}")
+                samples, last_line = _run(sides[side], arguments, open_tests, plans[side])
+                say(f"round {number + 1} {side}: {len(samples) or len(plans[side])} speed tests; {last_line}")
                 for test, sample in samples.items():
                     taken[side].setdefault(test, []).append(sample)
             compared = judged(taken["base"], taken["here"])
+            if plans["here"] and not compared:
+                break
             open_tests = [one.test for one in compared if one.decision.times.undecided]
             if not open_tests and number + 1 >= MIN_ROUNDS:
                 break
             open_tests = open_tests if number + 1 >= MIN_ROUNDS else None
-    if not taken["here"]:
+    if not taken["here"] and not plans["here"]:
         raise CompareError("no test that uses compile_benchmark returned measurements; see the output above")
+    return compared, compared_plans(plans["base"], plans["here"])
+
+
+def compared_plans(
+    base: Mapping[str, fresh_process.Left], here: Mapping[str, fresh_process.Left]
+) -> list[ComparedPlan]:
+    """Compare the planned counts of each test."""
+    compared = []
+    for test in sorted({*base, *here}):
+        if test not in here:
+            compared.append(ComparedPlan(test, None, "planned only in the base revision: removed here, or failed"))
+        elif test not in base:
+            compared.append(ComparedPlan(test, None, "planned only in this revision: new, or failed in the base"))
+        else:
+            change = planned.compare(base[test]["entry"], here[test]["entry"])
+            compared.append(ComparedPlan(test, change, change.summary, here[test]["places"]))
     return compared
 
 
@@ -147,8 +187,21 @@ def report(compared: Iterable[Compared]) -> list[str]:
     return lines
 
 
-def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) -> tuple[dict[str, SpeedSample], str]:
-    """Run one revision's speed tests once, with an empty compile cache and one pytest-xdist worker for each GPU."""
+def report_plans(compared: Sequence[ComparedPlan]) -> list[str]:
+    """Return a line for each planned test, followed by the kernels and graph breaks that changed."""
+    lines = ["", "planned counts (nothing was measured):"] if compared else []
+    for one in compared:
+        lines.append(f"  {one.outcome:12} {one.test}  {one.summary}".rstrip())
+        lines += [f"      {line}" for line in (one.change.lines(one.places) if one.change else ())]
+    return lines
+
+
+def _run(
+    folder: Path, arguments: Sequence[str], tests: Sequence[str] | None, plans: dict[str, fresh_process.Left]
+) -> tuple[dict[str, SpeedSample], str]:
+    """Run one revision's speed tests once, with an empty compile cache and one pytest-xdist worker for each GPU.
+    Planned counts are added to ``plans``.
+    """
     with TemporaryFolder("torch-compile-cache-") as cache:
         # Pass these on the command line, because an older revision's plugin may not support the options in a ``Job``.
         ours = ["--compile-perf=track", f"--compile-cache={cache}", f"--compile-baselines={cache}/none", "-q"]
@@ -163,7 +216,7 @@ def _run(folder: Path, arguments: Sequence[str], tests: Sequence[str] | None) ->
         kept = {"numprocesses": workers, "dist": "load"} if workers > 1 and find_spec("xdist") else {}
         child = Child([*ours, *arguments], folder, Job(tests, kept))
         environment = {"PYTHONPATH": path, fresh_process.CONFIRMS: None}
-        samples, ended = fresh_process.run(child, 3600.0, environment)
+        samples, ended = fresh_process.run(child, 3600.0, environment, plans=plans)
     return samples, ended.last_line
 
 

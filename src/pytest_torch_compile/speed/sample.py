@@ -43,10 +43,15 @@ class Exact:
     These counts are per call: ``kernels`` (including copies and fills), ``collectives``, ``cuda_graphs`` (CUDA graph
     launches), ``syncs`` (how often the host waits for the device), and ``python_calls``. ``memory`` is the peak in
     bytes. All other counts are totals over compilation and warm-up.
+
+    Only a plan (``check_plan``) provides ``library_calls`` and ``bytes_moved``, both per call. In a plan, ``kernels``
+    excludes library calls, and ``cuda_graphs`` is the number of graphs that would be recorded as CUDA graphs.
     """
 
     kernels: int | None = None
+    library_calls: int | None = None
     memory: int | None = None
+    bytes_moved: int | None = None
     cuda_graphs: int | None = None
     collectives: int | None = None
     syncs: int | None = None

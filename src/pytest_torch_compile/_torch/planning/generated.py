@@ -6,8 +6,8 @@ and later calls. This module replaces the methods of ``AsyncCompile`` that compi
 that generated modules import from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
-``compile_to_module``, ``count_bytes`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``, ``PyCodeCache`` and
-the names above.
+``compile_to_module``, ``count_bytes``, ``graph`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``,
+``PyCodeCache`` and the names above.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Generated:
     about the graph.
 
     ``runs`` has one entry per run of the graph: the number of the call that ran it. ``kernels`` maps kernel names to
-    sources.
+    sources. ``ops`` maps the ops of the graph to the stack of the first line of user code that calls them.
     """
 
     source: str
@@ -34,6 +34,7 @@ class Generated:
     bytes_moved: int | None
     runs: list[int] = field(default_factory=list)
     kernels: dict[str, str] = field(default_factory=dict)
+    ops: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -141,7 +142,16 @@ def _generated(graph: Any, code: Any) -> Generated:
     except Exception:  # only an estimate; some nodes with dynamic shapes have no size
         moved = None
     backward = bool(getattr(graph, "is_backward", False))
-    return Generated(str(getattr(text, "value", text)), dict(nodes), backward, moved)
+    return Generated(str(getattr(text, "value", text)), dict(nodes), backward, moved, ops=_ops(graph.graph.nodes))
+
+
+def _ops(nodes: Any) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for node in nodes:
+        op, stack = node.meta.get("original_aten"), node.stack_trace
+        if op is not None and stack:
+            found.setdefault(str(getattr(op, "_overloadpacket", op)), stack)
+    return found
 
 
 def _noting(call: Callable[..., Any], graph: Generated, generator: Generator) -> Callable[..., Any]:

@@ -5,12 +5,14 @@ Inductor makes some decisions, such as whether to pad a matrix product, by timin
 number of kernels, the peak memory and the number of Python calls may differ between two compilations of the same graph.
 A baseline keeps every recorded value of these quantities. A new value outside the range of the recorded values is
 reported only if a second compilation confirms it. All other quantities are deterministic.
+
+In a plan (``check_plan``), nothing is timed, so every quantity is deterministic and has no tolerance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...findings import FindingKind
@@ -28,11 +30,13 @@ AllowMore = Mapping[str, int | float | None]
 class Quantity:
     """A counted quantity. Its tolerance is the larger of ``share`` (a fraction of the stored value) and ``number``.
 
-    ``tuned`` is true if autotuning may change the quantity.
+    ``tuned`` is true if autotuning may change the quantity. ``planned`` is the quantity's title in a plan, or empty if
+    plans do not contain the quantity.
     """
 
     name: str
     title: str
+    planned: str = ""
     kind: FindingKind = "structure"
     share: float = 0.0
     number: int = 0
@@ -40,52 +44,67 @@ class Quantity:
 
     def shown(self, value: int) -> str:
         """Format a value of this quantity."""
-        return f"{value / 1e6:,.1f} MB" if self.name == "memory" else f"{value:,}"
+        return f"{value / 1e6:,.1f} MB" if self.name in BYTES else f"{value:,}"
 
 
 QUANTITIES = (
-    Quantity("kernels", "kernels per call", tuned=True),
-    Quantity("memory", "peak memory", "memory", share=MEMORY_SHARE, tuned=True),
-    Quantity("graphs", "graphs"),
-    Quantity("graph_breaks", "graph breaks", "graph-break"),
-    Quantity("recompiles", "recompiles", "recompile"),
+    Quantity("kernels", "kernels per call", "kernels", tuned=True),
+    Quantity("library_calls", "library calls per call", "library calls"),
+    Quantity("memory", "peak memory", "planned peak memory", kind="memory", share=MEMORY_SHARE, tuned=True),
+    Quantity("bytes_moved", "bytes moved per call", "bytes moved", kind="memory"),
+    Quantity("graphs", "graphs", "graphs"),
+    Quantity("graph_breaks", "graph breaks", "graph breaks", kind="graph-break"),
+    Quantity("recompiles", "recompiles", "recompiles", kind="recompile"),
     Quantity("guards", "guards"),
-    Quantity("cuda_graphs", "CUDA graphs launched per call", "cudagraph-skip"),
-    Quantity("cudagraph_skips", "CUDA graph skips", "cudagraph-skip"),
+    Quantity("cuda_graphs", "CUDA graphs launched per call", "CUDA graphs", kind="cudagraph-skip"),
+    Quantity("cudagraph_skips", "CUDA graph skips", "CUDA graph skips", kind="cudagraph-skip"),
     Quantity("collectives", "collectives per call"),
-    Quantity("syncs", "device synchronizations per call", "host-sync"),
+    Quantity("syncs", "device synchronizations per call", kind="host-sync"),
     Quantity("python_calls", "Python calls per call", share=PYTHON_CALLS_SHARE, number=PYTHON_CALLS_NUMBER, tuned=True),
 )
 NAMES = tuple(quantity.name for quantity in QUANTITIES)
+BYTES = frozenset({"memory", "bytes_moved"})
 # A decrease in these quantities is a regression, because the code may no longer run in CUDA graphs.
 KEPT = {"cuda_graphs"}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One quantity that differs from the stored values."""
+    """One quantity that differs from the stored values. ``planned`` is true if the values come from plans."""
 
     quantity: Quantity
     before: int
     after: int
     worse: bool
+    planned: bool = False
+
+    @property
+    def title(self) -> str:
+        """The quantity's title, which in a plan differs from the title of a measurement."""
+        return self.quantity.planned if self.planned else self.quantity.title
 
     def __str__(self) -> str:
-        shown = self.quantity.shown
-        return f"{self.quantity.title} {shown(self.before)} -> {shown(self.after)}"
+        before, after = map(self.quantity.shown, (self.before, self.after))
+        if before == after:  # a difference of a few bytes is too small for megabytes
+            before, after = f"{self.before:,}", f"{self.after:,} bytes"
+        return f"{self.title} {before} -> {after}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the difference as JSON-ready data."""
         numbers = {"before": self.before, "after": self.after, "worse": self.worse}
-        return {"quantity": self.quantity.name, "title": self.quantity.title, **numbers}
+        return {"quantity": self.quantity.name, "title": self.title, **numbers}
 
 
-def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None) -> list[Difference]:
+def differences(
+    stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None, *, planned: bool = False
+) -> list[Difference]:
     """Return the quantities whose new values are all above, or all below, every stored value by more than the
-    tolerance. ``allow_more`` permits larger increases.
+    tolerance. ``allow_more`` permits larger increases. Planned counts have no tolerance.
     """
     found, allowed = [], allow_more or {}
     for quantity in QUANTITIES:
+        if planned:
+            quantity = replace(quantity, share=0.0, number=0)
         more = allowed.get(quantity.name, 0)
         values = [getattr(exact, quantity.name) for exact in new]
         known = stored.get(quantity.name, ())
@@ -94,11 +113,11 @@ def differences(stored: Stored, new: Sequence[Exact], allow_more: AllowMore | No
         lowest, highest = min(values), max(values)
         if lowest > max(known) and quantity.name not in KEPT:
             if lowest > max(known) + _allowed(quantity, max(known), more):
-                found.append(Difference(quantity, max(known), lowest, worse=True))
+                found.append(Difference(quantity, max(known), lowest, True, planned))
         elif highest < min(known):
             lost = quantity.name in KEPT or (quantity.name == "graphs" and not highest)
             if lost or highest < min(known) - _tolerance(quantity, min(known)):
-                found.append(Difference(quantity, min(known), highest, worse=lost))
+                found.append(Difference(quantity, min(known), highest, lost, planned))
     return found
 
 

@@ -1,0 +1,151 @@
+"""``--compile-plan``: plan a speed test's target instead of measuring it, and compare the plan with the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import settings
+from .._torch.compiled import uncompiled
+from ..baselines import files as baselines
+from ..budget import Budget
+from ..events import announce, doing
+from ..findings import CompileCheckFailed, CompileUsageError, Finding
+from ..legs.calls import Call
+from ..legs.compiling import Compiling
+from ..observation import Location
+from ..report.safe_text import shell
+from ..report.view import rank
+from ..speed.deciding.exact import AllowMore
+from ..speed.deciding.planned import PlannedChange, compare, label
+from ..speed.fresh_process import leave_plan
+from .cards import as_card
+from .check_plan import concluded, plan_text, prepared, run_tasks
+from .records import Plan
+from .run import Work
+
+# A speed test has no budget for these kinds: their numbers are compared with the baseline.
+COUNTED_KINDS = frozenset({"graph-break", "recompile", "cudagraph-skip"})
+SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class PlannedTest:
+    """The result of a planned speed test, as JSON-ready data, and the failure to raise, if any."""
+
+    result: dict[str, Any]
+    failure: CompileCheckFailed | None
+
+
+def planned_test(
+    test: str,
+    target: Any,
+    args: Sequence[Any],
+    options: Mapping[str, Any],
+    *,
+    folder: Path,
+    allow_more: AllowMore | None = None,
+) -> PlannedTest:
+    """Plan ``target(*args)`` for the GPU that ``--compile-plan`` specifies, and compare the planned counts with the
+    baseline.
+
+    ``options`` are those of ``measure_compile``. The call is planned twice, like a warm call in a measurement, so a
+    recompile in the second call is counted. If ``--compile-perf`` is ``track``, or baselines are updated, a worse count
+    is not a failure.
+
+    Raises:
+        CompileCheckFailed: If the plan cannot be completed, for example because the target does not compile.
+        CompileUsageError: If this machine cannot create the plan, or an option cannot be planned.
+    """
+    gpu = str(settings.current.plan)
+    plan = _plan(target, args, options, gpu)
+    if plan.findings:
+        announce(plan)
+        raise CompileCheckFailed(plan.text, plan, plan.findings)
+    entry, lines = _entry(test, plan)
+    leave_plan(test, entry, {name: line.shown() for name, line in lines.items()})
+    environment = baselines.plan_environment_name(gpu, torch.__version__)
+    stored = baselines.load(folder, environment, "plan")
+    gates = settings.current.perf != "track" and not settings.current.update_baselines
+    if stored.problem and gates:
+        announce(plan)
+        raise CompileCheckFailed(f"the baseline cannot be used: {stored.problem}", plan)
+    change = compare(stored.entries[test], entry, allow_more) if test in stored.entries else None
+    outcome, summary = (change.outcome, change.summary) if change else ("no-baseline", _missing(stored))
+    exact = [difference.to_dict() for difference in change.differences] if change else []
+    plan.compared = {"environment": environment, "outcome": outcome, "summary": summary, "exact": exact}
+    failure = None
+    if change and change.worse and gates:
+        plan.findings = [_finding(change, lines, gpu, test)]
+        plan.text = f"{plan_text(plan)}\n\nThe baseline is {stored.path}"
+        failure = CompileCheckFailed(plan.text, plan, plan.findings)
+    announce(plan)
+    return PlannedTest({"test": test, **plan.compared, "entry": entry}, failure)
+
+
+def _plan(target: Any, args: Sequence[Any], options: Mapping[str, Any], gpu: str) -> Plan:
+    """Plan two calls of the target. The findings about counted quantities are removed."""
+    given = dict(options)
+    backend, compile = given.get("backend") or "inductor", given.get("compile")
+    if backend != "inductor" or compile is not None:
+        what = "a function passed as compile=" if compile is not None else f"backend {backend!r}"
+        raise CompileUsageError(
+            f"--compile-plan plans the code that Inductor generates, but this test uses {what}: deselect the test, or "
+            "run it without --compile-plan"
+        )
+    compiling = Compiling(
+        "inductor",
+        given.get("mode"),
+        dict(given["options"]) if given.get("options") is not None else None,
+        given.get("dynamic"),
+        given.get("fullgraph", False),
+    )
+    work = Work(compiling, given.get("train", False), given.get("optimizer"), dynamic_dims=given.get("dynamic_dims"))
+    call = Call(tuple(args), dict(given.get("kwargs") or {}))
+    task = prepared(uncompiled(target), [call, call], work, as_card(gpu), Budget())
+    with doing(f"planning for {gpu}"):
+        ended = run_tasks([task], settings.current.timeout or SECONDS)
+    plan = concluded(task, ended.value[0] if ended.value else ended)
+    plan.findings = [finding for finding in plan.findings if finding.kind not in COUNTED_KINDS]
+    plan.budget, plan.rerun = {}, f"{plan.rerun} --compile-plan={gpu.replace(' ', '')}" if plan.rerun else ""
+    plan.text = plan_text(plan)
+    return plan
+
+
+def _entry(test: str, plan: Plan) -> tuple[dict[str, Any], dict[str, Location]]:
+    """Return the test's baseline entry, and the line of each graph break, op and launch, if known."""
+    launched = plan.launched()
+    entry = {
+        "fullname": test,
+        "counts": plan.exact.counted(),
+        "launches": sorted((launch for launch, _ in launched), key=label),
+        "graph_breaks": sorted(found.fingerprint for found in plan.graph_breaks),
+    }
+    lines = {found.fingerprint: found.location for found in plan.graph_breaks}
+    for graph in plan.planned:
+        lines = {**lines, **{op: line for op, line in graph.lines.items() if op not in lines}}
+    return entry, lines | {label(launch): line for launch, line in launched if line is not None}
+
+
+def _finding(change: PlannedChange, lines: Mapping[str, Location], gpu: str, test: str) -> Finding:
+    """Return one finding for all worse counts, at the line of the first new graph break, op or launch whose line is
+    known.
+    """
+    kind = min((difference.quantity.kind for difference in change.worse), key=rank)
+    new = {*change.new_breaks, *change.new_ops, *change.new}
+    where = next((line for name, line in lines.items() if name in new), None)
+    evidence = "\n".join(change.lines({name: line.shown() for name, line in lines.items()}))
+    options = f"--compile-plan={gpu.replace(' ', '')} --compile-update-baselines"
+    hint = f"if this is intended, run: pytest {shell(test)} {options}"
+    worse = ", ".join(map(str, change.worse))
+    return Finding(kind, f"planned for {gpu}: {worse}", where, evidence, hint, subject=change.worse[0].quantity.name)
+
+
+def _missing(stored: baselines.Baselines) -> str:
+    if stored.entries or stored.problem:
+        return stored.problem or f"the baseline {stored.path} has no entry for this test"
+    return stored.missing
