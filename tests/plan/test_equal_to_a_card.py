@@ -1,10 +1,11 @@
-"""A plan is equal to the character to the code that an H200 generated."""
+"""A plan is equal to the character to the code that an H200 and an H100 generated."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import re
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,10 +23,18 @@ RECORDED = Path(__file__).parent / "recorded"
 RECORD = json.loads((RECORDED / "NVIDIA-H200_torch-2.11.json").read_text(encoding="utf-8"))
 ATTENTION = json.loads((RECORDED / "NVIDIA-H200_torch-2.11.attention.json").read_text(encoding="utf-8"))
 WITHOUT_TRANSFORMERS = re.compile(r"resnet18|mobilenet|suites/(speed/(resnet18|conv-)|vision|denoiser|training)")
-# Convolutions and kernels of attention take memory for their work, which only the card knows.
+H100 = json.loads((RECORDED / "NVIDIA-H100-80GB-HBM3_torch-2.11.json").read_text(encoding="utf-8"))
+# Some library calls take memory for their work, which only the card knows: convolutions, the backward pass of attention
+# in float32, and grouped products. `torch.cuda.memory._snapshot` on an H100 showed which call holds it at the peak.
 NEEDS_MORE = re.compile(
-    r"residual-(one-pixel|.*step)|resnet18-forward|convolution-3d|attention-(float32-(boolean-)?|head-20-)step"
+    r"residual-(one-pixel|.*step)|resnet18-forward|convolution-3d|suites/vision/((densenet|mobilenet_v3)-training|video_resnet-inf)|"
+    r"suites/captioning/tiny-autocast|"
+    r"attention-(float32-(boolean-)?|head-20-)step|suites/transformers/llama-training-bf16|suites/vision/vit-training|"
+    r"suites/transformers/(bert|llama|gpt2|modernbert|gemma3|dinov2|t5|clip|vision_encoder_decoder)-training-fp32|"
+    r"suites/transformers/mixtral"
 )
+# dynamo numbers the inputs of a graph by their first use, and Python before 3.12 reads the mask of these models first.
+ORDERED_BY_PYTHON = re.compile(r"suites/transformers/(bert|gpt2)-")
 
 pytestmark = pytest.mark.skipif(
     not torch.__version__.startswith(f"{RECORD['torch']}."), reason=f"the record is of torch {RECORD['torch']}"
@@ -36,6 +45,8 @@ pytestmark = pytest.mark.skipif(
 def test_the_code_is_that_of_the_card(name: str) -> None:
     _require_packages_of_the_record(name)
     case = built(name)
+    if ORDERED_BY_PYTHON.match(name) and sys.version_info < (3, 12):
+        pytest.skip("the record is of Python 3.12, and an earlier Python passes this model's inputs in another order")
     plan = _plan(case)
     recorded = RECORD["cases"][name]
     assert plan.code and (len(plan.code) == len(recorded) or case.reads_a_value)
@@ -53,14 +64,25 @@ def test_the_code_is_that_of_the_card(name: str) -> None:
         assert plan.peak_memory == pytest.approx(peak, rel=0.02)
 
 
-def _plan(case: Recorded) -> Plan:
+@pytest.mark.parametrize("name", ["encoder-step", "attention-boolean-step", "residual-last-step", "pointwise-dynamic"])
+def test_the_code_for_an_h100_is_that_of_the_card(name: str) -> None:
+    plan = _plan(built(name), gpu="H100")
+    found = [different(code, hashes) for code, hashes in zip(plan.code, H100["cases"][name], strict=True)]
+    assert found == [""] * len(plan.code)
+
+
+def test_an_h100_and_an_h200_generated_the_same_code() -> None:
+    assert H100["cases"] == RECORD["cases"]
+
+
+def _plan(case: Recorded, gpu: str = "H200") -> Plan:
     allowed = {"max_graph_breaks": case.breaks, "max_recompiles": len(case.later)}
     options = {"optimizer": case.optimizer, "dynamic": case.dynamic, "mode": case.mode, **allowed}
     calls = [call(**arguments) for arguments in case.calls]
     if not case.reads_a_value:
-        return check_plan(case.model, calls=calls, gpu="H200", train=case.train or False, **options)
+        return check_plan(case.model, calls=calls, gpu=gpu, train=case.train or False, **options)
     with pytest.raises(CompileCheckFailed) as failed:
-        check_plan(case.model, calls=calls, gpu="H200", train=case.train or False, **options)
+        check_plan(case.model, calls=calls, gpu=gpu, train=case.train or False, **options)
     plan = failed.value.report
     assert isinstance(plan, Plan) and {finding.kind for finding in plan.findings} == {"host-sync", "graph-break"}
     return plan
