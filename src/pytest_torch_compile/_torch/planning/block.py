@@ -26,7 +26,7 @@ class DType:
     holds: torch.dtype
 
     def is_floating(self) -> bool:
-        """Return whether this is a floating-point type. Named as in Triton, because Inductor's helpers call the
+        """Return whether this is a floating-point type. The name is from Triton, because Inductor's helpers call the
         method.
         """
         return bool(self.holds.is_floating_point)
@@ -129,8 +129,9 @@ def aligned(*values: Any) -> list[torch.Tensor]:
 
 
 def common(*values: Any) -> DType:
-    """Return the type to which Triton promotes the values. Python numbers take the blocks' type if this type can
-    represent them.
+    """Return the type to which Triton promotes the values. A Python number does not change the blocks' type, with two
+    exceptions: a float promotes integers to float32, and an integer promotes booleans to int32 and, if it needs 64
+    bits, int32 to int64.
     """
     found = [value.dtype for value in values if isinstance(value, Block)]
     result = found[0] if found else (FLOAT32 if any(isinstance(one, float) for one in values) else INT32)
