@@ -38,8 +38,8 @@ class BaselineError(ValueError):
 
 @dataclass(frozen=True)
 class Baselines:
-    """The entries of one file, keyed by test id. If the entries could not be read, ``problem`` contains the reason.
-    If the file does not exist, ``nearest`` is the most similar environment with baselines.
+    """The entries of one baseline file, keyed by test id. If the entries could not be read, ``problem`` contains the
+    reason. If the file does not exist, ``nearest`` is the most similar environment with baselines.
     """
 
     environment: str
@@ -69,8 +69,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Update:
-    """The changes that were written to the file at ``path``. If the old file was unreadable, ``kept`` is the path to
-    which it was moved.
+    """The changes that were written to the file at ``path``. If the old file was damaged, ``kept`` is the path to which
+    it was moved.
     """
 
     path: Path

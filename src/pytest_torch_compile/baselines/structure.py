@@ -94,7 +94,7 @@ def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Findi
 
 
 def table(stored: Mapping[str, Entry], now: Mapping[str, Entry]) -> list[str]:
-    """Return one line for each test whose checks changed."""
+    """Return one line for each test whose checks have different counts in ``stored`` and ``now``."""
     changed = {test: "; ".join(differences(stored[test], now[test])) for test in sorted(stored.keys() & now.keys())}
     return [f"{test}: {text}" for test, text in changed.items() if text]
 

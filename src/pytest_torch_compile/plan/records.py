@@ -111,8 +111,8 @@ class Plan(CompileReport):
 
     @property
     def bytes_moved(self) -> int | None:
-        """The number of bytes that the graphs read and write if each runs once, or None if it is unknown for any
-        graph.
+        """The number of bytes that the graphs read and write if each runs once, or None if the number is unknown for at
+        least one graph.
         """
         moved = [graph.bytes_moved for graph in self.planned]
         return None if None in moved else sum(one for one in moved if one is not None)

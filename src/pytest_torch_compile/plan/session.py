@@ -1,4 +1,4 @@
-"""``--compile-plan`` in a session: list the planned counts at the end, and update their baselines."""
+"""At the end of a pytest session with ``--compile-plan``, list the planned counts and update their baselines."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Create a script that reproduces a finding, and keep the script only if, in a fresh process, it fails in the same way
-as the check.
+"""Create a script that reproduces a finding. Run the script in a fresh process, and keep it only if it fails in the
+same way as the check.
 """
 
 from __future__ import annotations

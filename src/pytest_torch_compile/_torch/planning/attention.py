@@ -25,7 +25,7 @@ _library: Any = None
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of one call to the operator, and the GPU's compute capability."""
+    """The inputs of one call to ``scaled_dot_product_attention``, and the GPU's compute capability."""
 
     query: torch.Tensor
     key: torch.Tensor

@@ -143,7 +143,8 @@ def _walk(
     create_graph: bool,
     leaves: set[Node] | None = None,
 ) -> dict[Edge, torch.Tensor]:
-    """Run the nodes, starting with the roots, and return the gradients that arrive at the ``captured`` edges.
+    """Run the nodes of the autograd graph, starting with the roots, and return the gradients that arrive at the
+    ``captured`` edges.
 
     If ``captured`` is None, backward continues to the nodes in ``leaves``, or to all leaves if ``leaves`` is None too.
     """

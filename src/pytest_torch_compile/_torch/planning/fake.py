@@ -93,8 +93,8 @@ class CardMode(FakeTensorMode):
 
 @dataclass(frozen=True)
 class Shape:
-    """The description of a tensor to create. ``storage`` identifies the tensor's storage among the storages of all
-    tensors that are sent together.
+    """The description of a tensor to create. ``storage`` identifies the tensor's storage: tensors with the same number
+    share one storage.
 
     ``values`` contains the contents of the storage, or is None if the tensor has no values.
     """

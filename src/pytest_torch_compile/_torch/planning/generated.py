@@ -22,7 +22,7 @@ import torch
 
 @dataclass
 class Generated:
-    """One generated graph: its source, the stacks of user code for lines of the source, and Inductor's information
+    """One generated graph: its source, the stack traces of user code by line of the source, and Inductor's information
     about the graph.
 
     ``runs`` contains, for each run of the graph, the number (1, 2, ...) of the call that ran it. ``kernels`` maps
