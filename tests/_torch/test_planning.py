@@ -23,6 +23,6 @@ def test_a_plan_says_what_the_machine_lacks(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(planning, "find_spec", lambda name: None)
     monkeypatch.setattr(planning, "OLDEST", planning.Version("2.0"))
     with pytest.raises(
-        CompileUsageError, match=r"a plan is not possible here: (Triton is not installed|torch .* CUDA)"
+        CompileUsageError, match=r"this machine cannot create a plan: (Triton is not installed|torch .* CUDA)"
     ):
         check_plan(abs, 1)

@@ -1,1 +1,1 @@
-"""Stored baselines, with one folder for each environment. Imports neither torch nor pytest."""
+"""Stored baselines, with one folder for each environment (device and versions). Imports neither torch nor pytest."""

@@ -1,6 +1,7 @@
 """The schemas of baseline entries. A damaged entry is rejected when the file is read.
 
-Other keys are allowed, because pytest-benchmark and newer versions of this plugin add keys.
+An entry may also contain keys that its schema does not list, because pytest-benchmark and newer versions of this plugin
+add keys.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ NUMBER: Schema = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
 COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": LARGEST}
 TEXT: Schema = {"type": "string"}
 NAMED: Schema = {"type": "object", "required": ["fullname"], "properties": {"fullname": TEXT}}
-# A log speedup. The bounds are larger than any real value, but the exponential of a difference is still finite.
+# The log of a ratio of times. The bounds exceed any measured value, but the exponential of a difference is still
+# finite.
 RATIO: Schema = {"type": "number", "minimum": -300, "maximum": 300}
 POSITIVE: Schema = {**NUMBER, "exclusiveMinimum": 0}
 
@@ -56,7 +58,7 @@ COUNTS: Schema = {
     "properties": {"python": TEXT},
     "additionalProperties": {**_list_of(COUNT), "minItems": 1},
 }
-# All launches of one kernel or library function in one call, as planned by --compile-plan.
+# One kernel or library function in a plan (--compile-plan), and its number of launches in one call.
 LAUNCHES: Schema = {
     "type": "object",
     "required": ["name", "ops", "times"],

@@ -1,9 +1,9 @@
 """Read and write stored baselines, one folder per environment. Imports neither torch nor pytest.
 
 ``speed.json`` is a pytest-benchmark document whose benchmarks contain the runs of several processes in
-``extra_info["torch_compile"]``; ``structure.json`` contains exact counts, ``existing.json`` the results of
-``--compile-existing``, and ``plan.json`` the planned counts of ``--compile-plan``. The entries in each file are sorted,
-and each file is written atomically.
+``extra_info["torch_compile"]``; ``structure.json`` contains counts, such as the number of recompiles, ``existing.json``
+the results of ``--compile-existing``, and ``plan.json`` the counts that ``--compile-plan`` predicts. The entries in
+each file are sorted, and each file is written atomically.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WAIT_SECONDS = 60.0
 RESTORE = "restore it from version control"
 Kind = Literal["speed", "structure", "existing", "plan"]
 Entry = dict[str, Any]
-# Maps the stored entries to the new entries; None removes an entry.
+# A function that receives the stored entries, and returns the entries to write; None removes an entry.
 Merge = Callable[[Mapping[str, Entry]], Mapping[str, Entry | None]]
 
 
@@ -38,8 +38,8 @@ class BaselineError(ValueError):
 
 @dataclass(frozen=True)
 class Baselines:
-    """The entries of one file, keyed by test id. If the entries could not be read, ``problem`` contains the reason.
-    If the file does not exist, ``nearest`` is the most similar environment with baselines.
+    """The entries of one baseline file, keyed by test id. If the entries could not be read, ``problem`` contains the
+    reason. If the file does not exist, ``nearest`` is the most similar environment with baselines.
     """
 
     environment: str
@@ -50,7 +50,7 @@ class Baselines:
 
     @property
     def missing(self) -> str:
-        """A one-line message about a missing baseline, with a hint."""
+        """The reason why there is no usable baseline, in one line."""
         if self.problem:
             return self.problem
         hint = f"; the nearest environment with baselines is {self.nearest}" if self.nearest else ""
@@ -69,8 +69,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Update:
-    """The changes that were written to the file at ``path``. If the old file was unreadable, ``kept`` is the path to
-    which it was moved.
+    """The changes that were written to the file at ``path``. If the old file was damaged, ``kept`` is the path to which
+    it was moved.
     """
 
     path: Path
@@ -95,7 +95,7 @@ def plan_environment_name(gpu: str, torch_version: str) -> str:
 
 
 def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
-    """Return the baselines of an environment. If the file is unusable, set ``problem`` and raise no exception."""
+    """Return an environment's baselines. If the file cannot be used, the result's ``problem`` contains the reason."""
     path = directory / environment / f"{kind}.json"
     try:
         entries, _ = _read(path, environment, kind)
@@ -107,7 +107,7 @@ def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
 
 
 def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
-    """Return the most similar environment with baselines of this kind. The device matters most, then the versions."""
+    """Return the most similar environment with baselines of this kind, preferably with the same device."""
 
     def nearness(name: str) -> tuple[bool, float, str]:
         same_device = name.split("_")[0] == environment.split("_")[0]
@@ -120,7 +120,7 @@ def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed"
     """Update entries of a file that other processes may update at the same time.
 
     ``merge`` runs while the file is locked. Unchanged entries are not touched, and the file is written only if there is
-    a change. A file that cannot be read is renamed and reported, not overwritten.
+    a change. A damaged file is renamed and reported, not overwritten.
 
     Raises:
         BaselineError: If the file has another schema version, belongs to another environment or cannot be written, or
@@ -176,7 +176,7 @@ def _update(path: Path, environment: str, merge: Merge, kind: Kind) -> Update:
 
 
 class Corrupt(BaselineError):
-    """Raised when a file is not a baseline; the file is renamed when a new baseline is written."""
+    """Raised when a file is damaged or is not a baseline. ``update`` renames the file."""
 
 
 def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], dict[str, Any]]:
@@ -245,7 +245,7 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename an unreadable file; returns the new path."""
+    """Rename a damaged file, and return its new path."""
     number = 1
     while (kept := path.with_name(f"{path.name}.corrupt-{number}")).exists():
         number += 1

@@ -65,8 +65,8 @@ def collected(arguments: Sequence[str]) -> Collection:
 
 
 def prune(directory: Path, collection: Collection, *, write: bool) -> list[str]:
-    """Find entries whose test certainly no longer exists, and remove these entries if ``write`` is true. Returns one
-    line for each entry.
+    """Find the entries of tests that no longer exist, and remove these entries if ``write`` is true. Entries of tests
+    that may still exist are kept. Return one line for each entry found.
 
     Raises:
         BaselineError: If the baselines are outside pytest's root directory.
@@ -130,10 +130,10 @@ def _function_of(test: str) -> str:
 
 
 def _is_written(root: Path, test: str) -> bool:
-    """Return whether the file still defines the test, for example under a condition that is false on this machine."""
+    """Return whether the file still defines the test, possibly under a condition that is false on this machine."""
     file, _, names = _function_of(test).partition("::")
     try:
         text = (root / file).read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return True  # unknown
+        return True  # the file cannot be read, so the test may still exist
     return all(re.search(rf"\b(def|class)\s+{re.escape(name)}\b", text) for name in names.split("::"))

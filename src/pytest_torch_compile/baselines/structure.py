@@ -1,5 +1,5 @@
-"""Compare the exact counts of a test, such as its number of recompiles, with the stored counts. The counts come from
-the test's checks and from its timing.
+"""Compare the counts of a test, such as its number of recompiles, with the stored counts. A test's checks
+(``check_compile``) and its speed measurements both produce counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _COUNTED: dict[str, tuple[str, FindingKind]] = {
 
 
 def checked(report: Mapping[str, Any]) -> Checked:
-    """Return a check's exact counts, from its report's ``to_dict()``. ``graphs`` lists the number of ops per graph."""
+    """Return the counts of one check. ``report`` is the report's ``to_dict()``. In the result, ``graphs`` lists the
+    number of ops in each graph.
+    """
     observed = report["observation"]
     guards = [graph.get("guards") for graph in observed["graphs"]]
     return {
@@ -37,13 +39,15 @@ def checked(report: Mapping[str, Any]) -> Checked:
 
 
 def entry(test: str, checks: Sequence[Checked], counts: Mapping[str, Any] | None = None) -> Entry:
-    """Create a test's baseline entry. ``counts`` contains the Python version and the counts from the test's timing."""
+    """Create a test's baseline entry. ``counts`` maps each quantity in the test's speed measurements, such as
+    ``kernels``, to its recorded values; its key ``python`` contains the Python version.
+    """
     return {"fullname": test, "checks": list(checks), **({"counts": dict(counts)} if counts else {})}
 
 
 def counts_of(stored: Entry | None, python: str) -> dict[str, list[int]]:
-    """Return all stored counts from the test's timing. The numbers of Python calls are included only if they were
-    stored on Python version ``python``.
+    """Return all stored counts from the test's speed measurements. The numbers of Python calls are included only if
+    they were recorded with the Python version ``python``.
     """
     counts = dict((stored or {}).get("counts", {}))
     if counts.pop("python", python) != python:
@@ -52,7 +56,7 @@ def counts_of(stored: Entry | None, python: str) -> dict[str, list[int]]:
 
 
 def differences(before: Entry, after: Entry) -> list[str]:
-    """Return one line for each exact count that changed in the checks."""
+    """Return one line for each count of a check that differs between the entries."""
     lines = []
     for old, new, name in _pairs(before, after):
         ops, breaks = (old["graphs"], new["graphs"]), (old["graph_breaks"], new["graph_breaks"])
@@ -69,7 +73,8 @@ def differences(before: Entry, after: Entry) -> list[str]:
 
 
 def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Finding]) -> list[Finding]:
-    """Return findings for the counts that exceed the stored counts, although the budget allows them.
+    """Return findings for the checks' counts that are higher in ``after`` than in ``before``, even if the budget allows
+    them.
 
     ``break_finding`` creates the finding for a break from the break's fingerprint (the only part that a baseline
     stores) and a description of how many breaks are new.
@@ -89,7 +94,7 @@ def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Findi
 
 
 def table(stored: Mapping[str, Entry], now: Mapping[str, Entry]) -> list[str]:
-    """Return one line for each test whose checks changed."""
+    """Return one line for each test whose checks have different counts in ``stored`` and ``now``."""
     changed = {test: "; ".join(differences(stored[test], now[test])) for test in sorted(stored.keys() & now.keys())}
     return [f"{test}: {text}" for test, text in changed.items() if text]
 

@@ -1,1 +1,1 @@
-"""Plan the code that Inductor generates for a GPU, on a machine without this GPU."""
+"""Generate Inductor's code for a GPU on a machine without this GPU, and predict its kernels and peak memory."""

@@ -1,4 +1,4 @@
-"""The GPUs for which code can be planned, and their properties."""
+"""The GPUs that ``check_plan`` accepts by name, and their properties."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 @dataclass(frozen=True)
 class Card:
-    """The properties of a CUDA GPU. The code that Inductor generates depends on the first five fields, and Inductor's
-    estimates depend on the other fields.
+    """The properties of a CUDA GPU. In a plan, torch receives the values of all fields except ``bandwidth`` and
+    ``tflops``, which do not affect the plan.
 
     Args:
         name: The name that CUDA reports.
         capability: The compute capability.
         processors: The number of streaming multiprocessors (SMs).
-        shared_memory_per_block: The maximum shared memory per block in bytes, with opt-in.
+        shared_memory_per_block: The maximum shared memory per block in bytes, for kernels that opt in to more than 48
+            KiB.
         shared_memory_per_processor: The shared memory per SM in bytes.
         memory: The size of the GPU's memory in bytes.
         l2_cache: The size of the L2 cache in bytes.
         bandwidth: The memory bandwidth in bytes per second.
-        tflops: The peak rates of dense computation in TFLOPS, by dtype; the rate for ``float32`` excludes TF32.
+        tflops: Pairs of a dtype and its peak rate of dense computation in TFLOPS. The rate for ``float32`` is without
+            TF32.
         threads_per_processor: The maximum number of resident threads per SM.
     """
 
@@ -43,10 +45,10 @@ def _rates(half: float, tf32: float, float32: float) -> tuple[tuple[str, float],
     return (("bfloat16", half), ("float16", half), ("tf32", tf32), ("float32", float32))
 
 
-# Shared memory and threads by capability: CUDA C++ Programming Guide, table "Technical Specifications per Compute
-# Capability" (a block has 1 KiB less than its SM). The other figures are from the document named above each GPU; not
-# every figure has been checked against its document yet. Memory is the nominal size; CUDA reports
-# slightly less.
+# Each capability's shared memory and threads are from the CUDA C++ Programming Guide, table "Technical Specifications
+# per Compute Capability" (the limit for a block is 1 KiB less than the SM's shared memory). The other figures are from
+# the documents in the comment above each GPU; not every figure has been checked yet. Memory is the nominal size; CUDA
+# reports slightly less.
 CARDS: dict[str, Card] = {
     # NVIDIA A100 Tensor Core GPU datasheet (SXM, 80 GB), and the architecture whitepaper: 108 SMs, 40 MB L2.
     "A100": Card(

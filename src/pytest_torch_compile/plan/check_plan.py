@@ -1,4 +1,4 @@
-"""``check_plan``: plan the code that Inductor generates for a GPU, in a fresh process on a machine without a GPU."""
+"""``check_plan``: run ``torch.compile`` for a GPU in a fresh process on a machine without a GPU, and check the plan."""
 
 from __future__ import annotations
 
@@ -54,39 +54,39 @@ def check_plan(
     timeout: float = 600.0,
     **kwargs: Any,
 ) -> Plan:
-    """Plan the code that Inductor generates for a CUDA GPU, on a machine without that GPU, and check the plan against a
+    """Run ``torch.compile`` for a CUDA GPU on a machine without that GPU, and check the resulting plan against a
     budget.
 
-    The calls run in a fresh process, on fake tensors, as if the model and its arguments were on the GPU. Unless
-    ``values`` is true, these tensors have no values, so weights are neither needed nor copied, and a model on the
-    ``meta`` device can be planned. Nothing runs on a GPU, and nothing is measured. Requires torch's default wheel for
-    Linux, which is built with CUDA and installs Triton.
+    A plan contains the code that Inductor generates for the GPU, and predicts the number of kernels and the peak
+    memory. The calls run in a fresh process, on fake tensors, as if the model and its arguments were on the GPU. Unless
+    ``values`` is true, these tensors have no values, so weights are neither needed nor copied, and the model can be on
+    the ``meta`` device. Nothing runs on a GPU, and nothing is measured. Requires torch's default wheel for Linux, which
+    is built with CUDA and installs Triton.
 
     Args:
-        model: A module, function or other callable. Its parameters and buffers are planned as if they were on the GPU.
+        model: A module, function or other callable. Its parameters and buffers are treated as if they were on the GPU.
         *args: The arguments of a single call, if ``calls`` is not set.
         calls: The calls, as in ``check_compile``; ``call(x, mask=m)`` passes arguments by name.
         gpu: The GPU to plan for: ``"A100"``, ``"H100"``, ``"H200"``, ``"L4"``, ``"L40S"`` or another known name, or a
             ``Card``, which describes any other GPU.
-        train: If False, plan inference under ``torch.no_grad``. If True, also run backward from every output that
-            requires a gradient. If a loss function, it computes the loss from the output, and backward starts at the
-            loss.
+        train: If False, run the calls under ``torch.no_grad``. If True, also run backward from every output that
+            requires a gradient. If a loss function, call it with the output, and run backward from the loss.
         optimizer: A function that creates an optimizer from the parameters. The optimizer's step runs after each call's
             backward.
-        values: If True, also run the planned code on the CPU, and compare its results with eager results, as
+        values: If True, also run the generated code on the CPU, and compare its results with eager results, as
             ``check_compile`` does. The model and its arguments must have values and be on the CPU, and they should be
             small.
         compiled: If True, also compile each kernel for the GPU, which need not be present. The check reports compile
             errors, register spills, and kernels that need more shared memory than the GPU has.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
-        mode: Passed to ``torch.compile``. Choices that Inductor would make by timing are fixed, and ``Plan.fixed``
-            lists them.
+        mode: Passed to ``torch.compile``. A plan uses fixed values for choices that Inductor would make by timing
+            candidates on the GPU; ``Plan.fixed`` lists these choices.
         options: Passed to ``torch.compile``, except for the options that are fixed in every plan.
         max_kernels: The maximum number of Triton kernel launches and library calls, counted together, in one call of
             the model.
-        max_graph_breaks: The number of allowed graph breaks, as in ``check_compile``; 0 by default.
-        max_recompiles: The number of allowed recompiles, as in ``check_compile``; 0 by default.
+        max_graph_breaks: The maximum number of graph breaks, as in ``check_compile``; 0 by default.
+        max_recompiles: The maximum number of recompiles, as in ``check_compile``; 0 by default.
         budget: Further limits: ``max_graphs``, ``max_guards``, ``max_cudagraphs``, and ``max_memory`` in bytes, which
             is compared with ``Plan.peak_memory``.
         timeout: The time limit for the fresh process, in seconds.
@@ -117,8 +117,8 @@ def check_plan(
 
 @dataclass(frozen=True)
 class Task:
-    """A plan to create: the payload for the planning process, the limits that the plan must meet, and, with
-    ``values=True``, the judge that compares the computed values.
+    """A plan to create: the pickled target and calls, the limits that the plan must meet, and, with ``values=True``,
+    the ``Judge`` that compares the computed values.
     """
 
     plan: Plan
@@ -132,7 +132,8 @@ class Task:
 def prepared(
     model: Any, calls: Sequence[Call], work: Work, card: Card, limits: Budget, *, values: bool = False
 ) -> Task:
-    """Pack the work for the planning process. The values of tensors are included only if ``values`` is true.
+    """Pickle the model and its calls for the planning process. The values of tensors are included only if ``values`` is
+    true.
 
     Raises:
         CompileUsageError: If the plan cannot be created.
@@ -140,7 +141,7 @@ def prepared(
     if not callable(model):
         raise CompileUsageError(f"the target is {model!r}, which is not callable; pass a module or a function")
     if why_not := missing():
-        raise CompileUsageError(f"a plan is not possible here: {why_not}")
+        raise CompileUsageError(f"this machine cannot create a plan: {why_not}")
     limits = limits.on(support.torch_version())
     if unknown := [name for name in _NOT_PLANNED if name in limits.limits()]:
         raise CompileUsageError(f"a plan cannot check {unknown[0]}: remove this limit")
@@ -162,8 +163,8 @@ def prepared(
 
 
 def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
-    """Run tasks for the same GPU in a fresh process. The ``value`` of the result is a list with one ``Planned`` per
-    task.
+    """Run tasks, all for the same GPU, in one fresh process. The ``value`` of the result is a list with one ``Planned``
+    per task.
     """
     with TemporaryFolder("torch-compile-plan-") as cache:
         environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
@@ -175,8 +176,8 @@ def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
 
 
 def concluded(task: Task, answer: Planned | Ended) -> Plan:
-    """Complete the task's plan, including its findings. ``answer`` is the result of the planning process. If the
-    process returned no result, ``answer`` describes how the process ended.
+    """Complete the task's plan, including its findings, and return it. ``answer`` is the result of the planning process
+    or, if the process returned no result, describes how the process ended.
     """
     plan = task.plan
     if isinstance(answer, Planned):
@@ -203,7 +204,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def _of_card(plan: Plan) -> list[Finding]:
-    """Return the findings for compiled kernels that spill registers or that the GPU cannot run."""
+    """Return the findings for kernels that spill registers or need more shared memory than the GPU has."""
     found = []
     for kernel in {one.name: one for one in plan.kernels}.values():
         what = f"kernel {kernel.name} ({', '.join(kernel.fuses)})"

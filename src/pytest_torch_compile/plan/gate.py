@@ -28,7 +28,7 @@ from .check_plan import concluded, plan_text, prepared, run_tasks
 from .records import Plan
 from .run import Work
 
-# A speed test has no budget for these kinds: their numbers are compared with the baseline.
+# A speed test has no limits for findings of these kinds. Instead, their numbers are compared with the baseline.
 COUNTED_KINDS = frozenset({"graph-break", "recompile", "cudagraph-skip"})
 SECONDS = 600.0
 
@@ -53,12 +53,13 @@ def planned_test(
     """Plan ``target(*args)`` for the GPU that ``--compile-plan`` specifies, and compare the planned counts with the
     baseline.
 
-    ``options`` are those of ``measure_compile``. The call is planned twice, like a warm call in a measurement, so a
-    recompile in the second call is counted. If ``--compile-perf`` is ``track``, or baselines are updated, a worse count
-    is not a failure.
+    ``options`` are the keyword arguments of ``measure_compile``. The plan contains two calls, so that the second call
+    is warm, as in a measurement, and its recompiles are counted. With ``--compile-perf=track`` or
+    ``--compile-update-baselines``, a worse count is not a failure.
 
     Raises:
-        CompileCheckFailed: If the plan cannot be completed, for example because the target does not compile.
+        CompileCheckFailed: If the plan cannot be completed, for example because the target does not compile, or if the
+            baseline cannot be used.
         CompileUsageError: If this machine cannot create the plan, or an option cannot be planned.
     """
     gpu = str(settings.current.plan)
@@ -88,7 +89,7 @@ def planned_test(
 
 
 def _plan(target: Any, args: Sequence[Any], options: Mapping[str, Any], gpu: str) -> Plan:
-    """Plan two calls of the target. The findings about counted quantities are removed."""
+    """Plan two calls of the target, and remove the findings whose kinds are in ``COUNTED_KINDS``."""
     given = dict(options)
     backend, compile = given.get("backend") or "inductor", given.get("compile")
     if backend != "inductor" or compile is not None:
@@ -132,8 +133,8 @@ def _entry(test: str, plan: Plan) -> tuple[dict[str, Any], dict[str, Location]]:
 
 
 def _finding(change: PlannedChange, lines: Mapping[str, Location], gpu: str, test: str) -> Finding:
-    """Return one finding for all worse counts, at the line of the first new graph break, op or launch whose line is
-    known.
+    """Return one finding that lists all worse counts. Its location is the line of the first new graph break, op or
+    launch whose line is known.
     """
     kind = min((difference.quantity.kind for difference in change.worse), key=rank)
     new = {*change.new_breaks, *change.new_ops, *change.new}

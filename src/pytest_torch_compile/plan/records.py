@@ -1,4 +1,4 @@
-"""The contents of a plan."""
+"""The contents of a plan, which ``check_plan`` returns."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class LibraryCall:
 class PlannedGraph:
     """One graph for which Inductor generated code.
 
-    ``calls`` has one entry per run of the graph: the number of the call that ran it. ``bytes_moved`` is the number of
-    bytes that the graph's kernels read and write, as counted by Inductor, or None if Inductor could not count them.
-    ``lines`` maps the graph's ops to the first line of user code that calls them, if known.
+    ``calls`` contains, for each run of the graph, the number (1, 2, ...) of the call that ran it. ``bytes_moved`` is
+    the number of bytes that the graph's kernels read and write, as counted by Inductor, or None if Inductor could not
+    count them. ``lines`` maps the graph's ops to the first line of user code that calls them, if known.
     """
 
     code: str
@@ -73,15 +73,16 @@ class PlannedGraph:
 
 @dataclass
 class Plan(CompileReport):
-    """The code that Inductor generates for a GPU, planned without the GPU. Nothing in a plan is measured.
+    """The code that Inductor generates for a GPU, with predictions of its kernels and memory, created without the GPU.
+    Nothing in a plan is measured.
 
     ``planned`` contains the graphs in the order in which they were compiled. ``launches`` contains, for each call of
     the target, the number of kernel launches and library calls. ``peak_memory`` is the maximum number of bytes that the
     model, inputs, gradients, optimizer state and intermediate tensors occupy together at any time; libraries'
     workspaces and the allocator's rounding are not included. ``cudagraphs`` is the number of graphs that would be
-    recorded as CUDA graphs. ``assumed`` lists the rules that the plan relies on although they were not verified for
-    this GPU and torch version. ``fixed`` lists the choices that Inductor would make by timing on the GPU, but that are
-    the same in every plan. ``compared`` is set by ``--compile-plan``: the result of the comparison with the baseline.
+    recorded as CUDA graphs. ``assumed`` lists the rules on which the plan relies, although they were not verified for
+    this GPU and torch version. ``fixed`` lists choices that are the same in every plan, but that Inductor would make by
+    timing on the GPU. ``compared`` is the result of the comparison with the baseline; only ``--compile-plan`` sets it.
     """
 
     gpu: Card = CARDS["H100"]
@@ -110,8 +111,8 @@ class Plan(CompileReport):
 
     @property
     def bytes_moved(self) -> int | None:
-        """The number of bytes that the graphs read and write if each runs once, or None if it is unknown for any
-        graph.
+        """The number of bytes that the graphs read and write if each runs once, or None if the number is unknown for at
+        least one graph.
         """
         moved = [graph.bytes_moved for graph in self.planned]
         return None if None in moved else sum(one for one in moved if one is not None)
@@ -123,8 +124,8 @@ class Plan(CompileReport):
 
     @property
     def exact(self) -> Exact:
-        """The planned counts. Launches and moved bytes are those of the last call; other counts are those of all
-        calls.
+        """The planned counts. Kernels, library calls and bytes moved are counted in the last call, and everything else
+        in all calls.
         """
         runs = self._runs_in_last_call()
         moved = [graph.bytes_moved for graph, _ in runs]

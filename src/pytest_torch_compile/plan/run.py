@@ -1,4 +1,4 @@
-"""Run the calls on fake tensors in the planning process, and record the compiled graphs."""
+"""Run a target's calls on fake tensors in the planning process, and collect the graphs that Inductor compiles."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _READS_A_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException",
 class Work:
     """The options for running the calls. If ``compiled`` is true, the generated kernels are also compiled for the GPU.
 
-    ``dynamic_dims`` are marked as dynamic, as in ``check_compile``. ``change`` is used only by the plugin's tests. It
-    receives a kernel's name and source, and returns the source to use instead.
+    ``dynamic_dims`` specifies the dimensions to mark as dynamic, as in ``check_compile``. ``change`` is used only by
+    the plugin's tests. It receives a kernel's name and source, and returns the source to use instead.
     """
 
     compiling: Compiling
@@ -76,8 +76,8 @@ class Planned:
 
 
 def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]:
-    """Plan packed targets for one GPU, one after another. Each payload is paired with a flag, which is true if the
-    planned code must also compute values.
+    """Plan pickled targets for one GPU, one after another. Each payload is paired with a flag: if it is true, the
+    generated code also computes values.
 
     Afterwards, this process cannot be used for anything else.
     """
@@ -128,7 +128,7 @@ def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
 
 
 def _parameters(target: Any) -> list[torch.nn.Parameter]:
-    """Return the parameters that require a gradient."""
+    """Return the target's parameters that require a gradient."""
     modules = (part for module in modules_of(target).values() for part in module.modules())
     own = (parameter for part in modules for parameter in part.parameters(recurse=False))
     return [parameter for parameter in dict.fromkeys(own) if parameter.requires_grad]
@@ -153,7 +153,7 @@ def _launching(mode: ValuedMode, work: Work) -> Callable[[str, str, Sequence[Any
 
 
 def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequence[Call], work: Work) -> Planned:
-    """Run the calls, and describe the compiled graphs."""
+    """Run the calls of a target, and return its compiled graphs, findings and peak memory."""
     answer, observer, expected = Planned(), TraceObserver(), dict[int, BaseException]()
     compiling = work.compiling
     modules = [part for module in modules_of(target).values() for part in module.modules()]
@@ -261,8 +261,8 @@ def _run(
 
 
 def _findings(error: Exception, number: int) -> list[Finding]:
-    """Return the findings for an exception. The exception means that the host needs a value from the GPU, or that the
-    compiler failed, or that the code under test raised it.
+    """Return the findings for an exception, which has one of three causes: the host needs a value from the GPU, the
+    compiler failed, or the code under test raised the exception.
     """
     name, place = type(error).__name__, error_location(error) or raised_by(error).location
     if name in _READS_A_VALUE:

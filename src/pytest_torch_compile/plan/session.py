@@ -1,4 +1,4 @@
-"""``--compile-plan`` in a session: list the planned counts at the end, and update their baselines."""
+"""At the end of a pytest session with ``--compile-plan``, list the planned counts and update their baselines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PlanSession:
 
     Args:
         folder: the baselines folder.
-        results: returns the results of this run's planned tests, each with whether the test passed.
+        results: returns a pair for each planned test of this run: whether the test passed, and its result.
         collected: returns the ids of all collected speed tests, and the files in which only some tests were selected.
         say_not_written: prints a line with the reason why a baseline could not be written, and fails the run.
     """

@@ -24,8 +24,8 @@ def packed_tensors(target: Any, calls: Sequence[Call], work: Any, *, values: boo
 
     If ``values`` is true, the contents of the storages are included.
 
-    Parameters, buffers, arguments, and all tensors on ``meta`` or a GPU are planned as CUDA tensors. Other tensors stay
-    on the CPU, as they would after ``model.to("cuda")``.
+    Parameters, buffers, arguments, and all tensors on ``meta`` or a GPU become CUDA tensors in the plan. Other tensors
+    stay on the CPU, as they would after ``model.to("cuda")``.
 
     Raises:
         CompileUsageError: If an object cannot be pickled, or a tensor is not a plain tensor.

@@ -33,7 +33,7 @@ class Kernel:
 def launches(
     source: str, stacks: Mapping[int, str], known: Mapping[str, Kernel]
 ) -> tuple[tuple[PlannedKernel, ...], tuple[LibraryCall, ...]]:
-    """Return a graph's kernels and its library calls, each in the order in which they run.
+    """Return a graph's kernel launches and its library calls, each in the order in which they run.
 
     ``stacks`` maps line numbers of the source to stacks of user code; each stack applies from its line up to the next
     line in ``stacks``.

@@ -1,5 +1,5 @@
-"""Judge the results of planned code: the planning process records each call twice, in eager code and in planned code,
-and the test process compares the two records.
+"""Compare the results of code that Inductor generated for a GPU with eager results. The planning process records each
+call twice, once in eager and once in generated code, and the test process compares the two records.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ SEED = 0
 
 @dataclass
 class Values:
-    """The records of the calls in eager code and in planned code, the operators that could not be computed, and the
-    faults found in kernels.
+    """The records of the calls in eager and in generated code, the operators that could not be computed, and the faults
+    found in kernels.
     """
 
     eager: list[CallRecord] = field(default_factory=list)
@@ -45,8 +45,8 @@ class Values:
 
 
 class Recorder:
-    """A recorder for the calls of one run, either in eager or in planned code. It reads the values that were computed
-    for the fake tensors of the run.
+    """Records the calls of one run, in eager or in generated code. The records contain the values that were computed
+    for the run's fake tensors.
     """
 
     def __init__(self, mode: ValuedMode, target: Any) -> None:
@@ -54,7 +54,7 @@ class Recorder:
         self._mode, self._target, self._names = mode, target, argument_names(target)
 
     def before(self, call: Call) -> None:
-        """Begin the record of a call, and clear the gradients that earlier calls left on its arguments."""
+        """Start recording a call, and clear the gradients that earlier calls left on its arguments."""
         for tensor in flatten((call.args, dict(call.kwargs))).tensors.values():
             if tensor.is_leaf:
                 tensor.grad = None
@@ -68,7 +68,7 @@ class Recorder:
         self.records.append(record)
 
     def after(self, call: Call, output: Any) -> None:
-        """Complete the record of a call."""
+        """Finish recording a call that returned ``output``."""
         with outside():
             self._after(call, output)
 
@@ -93,11 +93,11 @@ class Recorder:
         record.rng = {"cpu": torch.get_rng_state()}
 
     def cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
-        """Return the gradients from which backward starts in call ``index``. They are the same in eager and in planned
-        code.
+        """Return gradients for ``outputs``, with which backward starts in call ``index``. They are the same in eager
+        and in generated code.
         """
         made = [torch.empty_like(tensor) for tensor in outputs]
-        if not all(valued(tensor) for tensor in outputs):  # ``_value`` reports these outputs
+        if not all(valued(tensor) for tensor in outputs):  # ``_value`` reports outputs without values
             return made
         with outside():
             drawn = cotangents([value_of(tensor).detach() for tensor in outputs], SEED + index)
@@ -150,10 +150,10 @@ def _flat(named: Mapping[str, Any]) -> Flat:
 
 
 def require_small_and_real(target: Any, calls: Sequence[Call]) -> None:
-    """Reject tensors that have no values or are not on the CPU.
+    """Require that all tensors of the target and its calls have values and are on the CPU.
 
     Raises:
-        CompileUsageError: If there is such a tensor; the message explains what to pass.
+        CompileUsageError: If a tensor has no values or is not on the CPU.
     """
     require_values(target, calls)
     tensors = [t for module in modules_of(target).values() for t in (*module.parameters(), *module.buffers())]
@@ -167,8 +167,8 @@ def require_small_and_real(target: Any, calls: Sequence[Call]) -> None:
 
 @dataclass
 class Judge:
-    """A judge that compares the records of the calls. If a comparison needs a reference, such as eager in float64, the
-    caller's target runs on the CPU.
+    """Compares the records of the calls. If a comparison needs a reference run, such as eager in float64, the target
+    also runs in this process on the CPU.
     """
 
     target: Any
@@ -178,7 +178,9 @@ class Judge:
     not_observable: list[str] = field(default_factory=list)
 
     def findings(self, values: Values, locations: Mapping[str, Location | None]) -> list[Finding]:
-        """Return all findings about values. ``locations`` maps the name of each kernel to its line of user code."""
+        """Return the findings for faults in kernels and for differences from eager. ``locations`` maps the name of each
+        kernel to its line of user code.
+        """
         found = [_fault(name, text, locations.get(name)) for name, text in values.faults]
         if values.unknown:
             message = "the values cannot be compared, because some of the code cannot run on the CPU"
@@ -207,7 +209,7 @@ class _References:
         self._repeat = LazyLeg(lambda: legs.Leg(self._work, self._ran().world))
 
     def compared(self, index: int, eager: CallRecord, planned: CallRecord) -> Comparison:
-        """Compare the records of one call."""
+        """Compare the two records of one call."""
         return compare_calls(
             eager,
             planned,
@@ -242,7 +244,7 @@ class _References:
                 with self._box.watching(leg.world.names):
                     here = leg.run(index)
                 if "cpu" in here.rng and not torch.equal(here.rng["cpu"], there.rng["cpu"]):
-                    raise CompileUsageError("this process draws different random numbers from the planning process")
+                    raise CompileUsageError("this process draws different random numbers than the planning process")
             self._eager = leg
         return self._eager
 

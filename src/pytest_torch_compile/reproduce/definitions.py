@@ -41,8 +41,8 @@ class Definitions:
     """The first part of a script: imports, constants, functions and classes, each after the definitions that it depends
     on.
 
-    ``value`` is called to write a variable whose value is not a definition. ``needs`` lists the required packages other
-    than torch.
+    ``value`` is called to write a variable whose value is not a module, function or class. ``needs`` lists the required
+    packages other than torch.
     """
 
     def __init__(self, value: Callable[[str, Any, bool], None]) -> None:
@@ -143,7 +143,7 @@ class Definitions:
                 raise Unwritable(f"the op {space}::{op} is not defined in the file of the code that calls it")
 
     def bind(self, name: str, value: Any, owner: Any = None, *, stored: bool = False) -> None:
-        """Write code that binds ``name`` to ``value`` in the script, unless the script already does."""
+        """Write code that binds ``name`` to ``value`` in the script, unless the script already contains it."""
         if isinstance(value, types.ModuleType):
             if self._reserve(name, value):
                 self._import(value.__name__)
@@ -190,7 +190,7 @@ def _lambda_source(function: types.FunctionType) -> str:
     """Return the source of a lambda.
 
     Raises:
-        Unwritable: If another lambda in the same source lines compiles to the same bytecode from different source.
+        Unwritable: If the source lines contain several lambdas, and the bytecode does not identify the right lambda.
     """
     lines = _source(function)
     text = textwrap.dedent(lines).strip()

@@ -1,5 +1,5 @@
-"""Create a script that reproduces a finding, and keep the script only if, in a fresh process, it fails in the same way
-as the check.
+"""Create a script that reproduces a finding. Run the script in a fresh process, and keep it only if it fails in the
+same way as the check.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..legs.leg import Work
 from .definitions import Unwritable
 from .script import JUDGES, Script, script
 
-SECONDS = 180.0  # for all attempts to reproduce a failure; each attempt imports torch and compiles
+SECONDS = 180.0  # the limit for all attempts to reproduce a failure; each attempt imports torch and compiles
 GUARDED = "no reproduction: the body of a with statement cannot be copied; call check_compile on the code inside it"
 KINDS = {*JUDGES, "graph-break"}
 _written: set[Path] = set()  # files that this process has written; a second failed check in one test uses another name
@@ -51,7 +51,7 @@ def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> Non
 def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproduction | str:
     """Write a script and return its ``Reproduction``, or return the reason why there is none.
 
-    Tries the smallest module before the whole target, and random tensor values before the original values. With
+    Try the smallest failing module before the whole target, and random tensor values before the original values. With
     ``fullgraph=True``, torch captures some code at which ``fullgraph=False`` breaks the graph, such as ``.item()``. The
     findings list the breaks with ``fullgraph=False``, so for a graph break, both values are tried.
     """
@@ -89,8 +89,8 @@ def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:
 
 
 def _why_none(report: CompileReport) -> str:
-    """Return the reason why no script can be written. For example, times, memory and caches depend on the machine, and
-    a script cannot reproduce a run of several processes or certain settings.
+    """Return the reason why no script can be written: a torch setting causes the failure, or the findings are of kinds
+    that a script cannot reproduce. For example, times and memory depend on the machine.
     """
     if causes := [finding.cause for finding in report.findings if finding.cause]:
         return f"a torch setting causes the failure: {causes[0]}"
@@ -98,8 +98,8 @@ def _why_none(report: CompileReport) -> str:
 
 
 def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:
-    """Yield each ``Work`` to try to reproduce, with its finding: first the smallest module, if it has a finding of the
-    same kind as ``finding``, and then the whole target and ``finding`` itself.
+    """Yield each target and its calls to write as a script, with the finding to reproduce: first the smallest module,
+    if it has a finding of the same kind as ``finding``, and then the whole target with ``finding`` itself.
     """
     if report.fault.module and (part := parts_of(remake.work).get(report.fault.module)):
         changes = part.changes(remake.work)

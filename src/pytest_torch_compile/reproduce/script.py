@@ -183,7 +183,7 @@ def _mapping(options: dict[str, str]) -> str:
 
 
 def _settings(writer: Writer) -> str:
-    """Return source that sets the non-default torch settings. Omits values that cannot be written as source."""
+    """Return source that sets the non-default torch settings, except those whose values cannot be written as source."""
     own = process_settings()
     lines = [f"torch.set_default_dtype({own['dtype']})"] if own["dtype"] is not torch.float32 else []
     lines += ["torch.use_deterministic_algorithms(True)"] if own["deterministic"] else []

@@ -55,8 +55,8 @@ def new_object(kind, **attributes):
 
 
 class Writer:
-    """A writer that collects the statements that create values. If ``exact`` is set, tensors keep their values;
-    otherwise, tensors get random values.
+    """Writes values as source, and collects the statements that create them. If ``exact`` is set, tensors keep their
+    values; otherwise, tensors get random values.
     """
 
     def __init__(self, *, exact: bool) -> None:
@@ -126,8 +126,8 @@ class Writer:
         return self._named(value, hint, f"new_object({', '.join([self.definitions.name_of(kind), *given])})")
 
     def _pickled(self, value: Any, hint: str) -> str:
-        """Write an object that belongs to a library, such as a model configuration, as a value that the script loads
-        from its .pt file.
+        """Store a library's object, such as a model configuration, in the script's .pt file, and return the expression
+        that reads it.
         """
         kind = type(value)
         if kind.__module__.partition(".")[0] in sys.stdlib_module_names | {"torch"}:
@@ -135,7 +135,7 @@ class Writer:
         return self._store(value)
 
     def _named(self, value: Any, hint: str, expression: str) -> str:
-        """Create a variable for a value that other values may reference."""
+        """Create a variable for a value that other values can reference, and return the variable's name."""
         name = self._free(hint)
         self.body.append(f"{name} = {expression}")
         self._made[id(value)] = name

@@ -1,7 +1,7 @@
 """Stand-ins that let torch compile for a CUDA GPU on a machine without that GPU. For use only in a fresh process.
 
-The stand-ins replace names in torch for the rest of the process, so ``put_all`` refuses to run in a process that is
-also used for anything else. The docstring of each module describes what the module replaces and why:
+The stand-ins replace names in torch for the rest of the process, so ``put_all`` runs only in a process that was started
+for planning. The docstring of each module describes what the module replaces and why:
 
 - ``card``: information that torch requests from the driver;
 - ``triton_target``: Triton's driver;
@@ -38,7 +38,7 @@ VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set in a process that the stand-in
 
 
 def missing() -> str:
-    """Return the reason why this machine cannot create a plan, or an empty string."""
+    """Return the reason why this machine cannot create a plan, or an empty string if it can."""
     if Version(Version(torch.__version__).base_version) < OLDEST:
         return f"plans require torch {OLDEST} or newer, but this is torch {torch.__version__}"
     if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
@@ -49,8 +49,8 @@ def missing() -> str:
 
 
 def put_all(card: Card, assume: Callable[[str], None]) -> Generator:
-    """Make this process compile for the GPU that ``card`` describes. ``assume`` is called with each rule that is used
-    but was not verified for this GPU and torch version.
+    """Make this process compile for the GPU that ``card`` describes. If torch's choice of a kernel or memory format is
+    predicted by a rule that was not verified for this GPU and torch version, ``assume`` is called with the rule.
     """
     if os.environ.get(VARIABLE) != "1":
         raise RuntimeError("the stand-ins for a GPU can be installed only in a process that was started for planning")

@@ -1,8 +1,8 @@
 """Choose the kernel for ``scaled_dot_product_attention``. In torch, C++ code makes this choice based on device
 properties.
 
-Replaces the operator's CUDA implementation. The conditions and their order are taken from torch's ``sdp_utils.cpp``.
-If they were not verified on this kind of GPU, the plan lists each choice as an assumption.
+This module replaces the operator's CUDA implementation. The conditions and their order are taken from torch's
+``sdp_utils.cpp``. If they were not verified for the GPU and torch version, the plan lists each choice as an assumption.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _library: Any = None
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of one call to the operator, and the GPU's compute capability."""
+    """The inputs of one call to ``scaled_dot_product_attention``, and the GPU's compute capability."""
 
     query: torch.Tensor
     key: torch.Tensor
@@ -54,7 +54,9 @@ class Inputs:
 
 
 def put_attention(card: Card, assume: Callable[[str], None]) -> None:
-    """Choose the kernel as torch does on the GPU; ``assume`` is called for each choice that was not verified."""
+    """Make ``scaled_dot_product_attention`` choose its kernel as on the GPU. If the rules were not verified for the GPU
+    and torch version, ``assume`` is called with a description of each choice.
+    """
     global _library
     unsure = not_recorded(card)
 
@@ -81,7 +83,7 @@ def put_attention(card: Card, assume: Callable[[str], None]) -> None:
 
 
 def kernel_of(inputs: Inputs) -> str:
-    """Return the first kernel in torch's order that supports the call."""
+    """Return the first kernel in torch's order of preference that supports the call."""
     prefers_cudnn = inputs.capability in ((9, 0), (10, 0), (10, 3))
     order = (CUDNN, FLASH, EFFICIENT) if prefers_cudnn else (FLASH, EFFICIENT)
     return next((kernel for kernel in order if _POSSIBLE[kernel](inputs)), MATH)

@@ -26,7 +26,7 @@ class DType:
     holds: torch.dtype
 
     def is_floating(self) -> bool:
-        """Return whether this is a floating-point type. Named as in Triton, because Inductor's helpers call the
+        """Return whether this is a floating-point type. The name is from Triton, because Inductor's helpers call the
         method.
         """
         return bool(self.holds.is_floating_point)
@@ -57,8 +57,8 @@ INT1, INT32, INT64, FLOAT32 = TYPES["int1"], TYPES["int32"], TYPES["int64"], TYP
 
 
 class Block:
-    """The values of a variable in every program. The first dimension of ``data`` has one entry per program, or a single
-    entry for all programs; the other dimensions are the block's shape.
+    """The values of a variable in every program of a launch. The first dimension of ``data`` has one entry per program,
+    or a single entry for all programs; the other dimensions are the block's shape.
     """
 
     def __init__(self, data: torch.Tensor, dtype: DType | None = None) -> None:
@@ -129,8 +129,9 @@ def aligned(*values: Any) -> list[torch.Tensor]:
 
 
 def common(*values: Any) -> DType:
-    """Return the type to which Triton promotes the values. Python numbers take the blocks' type if this type can
-    represent them.
+    """Return the type to which Triton promotes the values. A Python number does not change the blocks' type, with two
+    exceptions: a float promotes integers to float32, and an integer promotes booleans to int32 and, if it needs 64
+    bits, int32 to int64.
     """
     found = [value.dtype for value in values if isinstance(value, Block)]
     result = found[0] if found else (FLOAT32 if any(isinstance(one, float) for one in values) else INT32)

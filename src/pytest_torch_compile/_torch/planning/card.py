@@ -1,11 +1,10 @@
-"""Present the GPU to torch: its properties, device index, streams, memory sizes and random state.
+"""Simulate the GPU for torch: its properties, device index, streams, memory sizes and random state.
 
-Replaces functions of ``torch.cuda`` and ``torch._C`` that query the driver, so that all code that calls these functions
-(dynamo's device interfaces, Inductor's hints, ``has_triton``) works unchanged.
+This module replaces functions of ``torch.cuda`` and ``torch._C`` that query the driver, so that all code that calls
+these functions (dynamo's device interfaces, Inductor's hints, ``has_triton``) works unchanged.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: the names below, ``torch.cuda._initialized`` and
-``torch.cuda._is_in_bad_fork``, ``FakeTensorMode.avoid_device_init`` and ``init_gpu_context`` of
-``torch._subclasses.fake_tensor``.
+Private names used, checked on torch 2.11, 2.13 and 2.15: the private names that ``put_card`` assigns in ``torch.cuda``,
+``torch._C`` and ``torch._subclasses.fake_tensor``.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ def put_card(card: Card) -> None:
     fake: Any = torch._subclasses.fake_tensor
     # With this torch option, device guards in C++ do nothing, and ``torch.tensor`` first creates its tensor on the CPU.
     fake.FakeTensorMode.avoid_device_init = property(lambda self: True)
-    # Otherwise, torch creates a real tensor on the device before the first fake one.
+    # Otherwise, torch creates a real tensor on the device before the first fake tensor.
     fake.init_gpu_context = lambda *device: None
 
 
 def _properties(card: Card) -> SimpleNamespace:
-    """Return the result of ``torch.cuda.get_device_properties``."""
+    """Return the properties that ``torch.cuda.get_device_properties`` must return for the GPU."""
     major, minor = card.capability
     return SimpleNamespace(
         name=card.name,

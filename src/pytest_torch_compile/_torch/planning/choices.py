@@ -3,7 +3,8 @@
 The fast path of torch's encoder layers is turned off as well: it is a C++ operator without generated code, and cannot
 be traced without the GPU.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: the options of ``torch._inductor.config`` below.
+Private names used, checked on torch 2.11, 2.13 and 2.15: the options of ``torch._inductor.config`` that this module
+sets.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _asked: dict[str, Any] = {}  # the process's settings before this module changed
 
 
 def fix_choices() -> None:
-    """Fix the choices for this process, and turn off the compile caches."""
+    """Set the options in ``CHOICES`` in this process, and turn off the compile caches and the fast path of encoder
+    layers.
+    """
     config: Any = torch._inductor.config
     for name, (value, _) in CHOICES.items():
         if hasattr(config, name):
@@ -51,8 +54,8 @@ def fall_back_to_operators(*, on: bool) -> None:
 def choices_of(
     mode: str | None, options: Mapping[str, Any] | None, modules: Iterable[torch.nn.Module] = ()
 ) -> list[str]:
-    """Return a line for each choice that this module fixes but the user's settings, mode or options leave to timing. If
-    one of the modules would use the fast path, there is a line for this as well.
+    """Return a line for each option whose value in a plan differs from the user's settings, mode or options. If one of
+    the modules would use the fast path, there is a line for this as well.
     """
     asked = {**_asked, **_options(mode, options)}
     fixed = [text for name, (value, text) in CHOICES.items() if asked.get(name, value) != value]

@@ -5,8 +5,8 @@ device. Two parts of torch do this, and are replaced with functions that use the
 
 - Inductor's joint-graph pass folds constants by running operators such as ``aten.full``: ``run_node`` and ``__init__``
   of ``UniformValueConstantFolder``.
-- The tracer keeps the value of small constants such as ``torch.tensor(2).to(x.device)``: it turns fake tensors off with
-  ``unset_fake_temporarily`` while it computes the value.
+- The tracer computes the values of small constants, such as ``torch.tensor(2).to(x.device)``, while fake tensors are
+  turned off with ``unset_fake_temporarily``.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``UniformValueConstantFolder`` in the module
 ``torch._inductor.fx_passes.joint_graph``, and ``unset_fake_temporarily`` in ``torch.fx.experimental.proxy_tensor``.

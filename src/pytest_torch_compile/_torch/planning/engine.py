@@ -1,12 +1,12 @@
 """Run autograd without a GPU, by calling the nodes of the autograd graph from Python.
 
-Replaces ``torch.autograd.grad`` and ``torch.autograd.backward`` (which ``Tensor.backward`` calls). For CUDA tensors,
-torch's C++ engine requests streams from the driver and uses a thread for each device. The Python engine in this module
-calls the nodes in the same order as the C++ engine, and sums gradients over broadcast dimensions and casts them in the
-same way. Tensor hooks do not run.
+This module replaces ``torch.autograd.grad`` and ``torch.autograd.backward`` (which ``Tensor.backward`` calls). For CUDA
+tensors, torch's C++ engine requests streams from the driver and uses a thread for each device. The Python engine in
+this module calls the nodes in the same order as the C++ engine, and sums gradients over broadcast dimensions and casts
+them in the same way. Tensor hooks do not run.
 
-AOTAutograd asks the engine whether the graph is retained. If the graph is not retained, AOTAutograd reuses its buffers.
-So the function that answers this question is replaced as well.
+AOTAutograd asks the engine whether the autograd graph is retained. If it is not retained, the compiled backward pass
+may release saved tensors early and reuse their memory. So the function that answers this question is replaced as well.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and ``_input_metadata`` of a node,
 ``torch._C._autograd._get_current_graph_task_keep_graph``, ``torch.autograd.Variable._execution_engine``,
@@ -30,11 +30,11 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 Node = Any
 Edge = tuple[Node, int]
-_keeps_graph: list[bool] = []  # one entry for each running call; the innermost call comes last
+_keeps_graph: list[bool] = []  # whether each running backward pass retains its graph; the innermost is last
 
 
 def put_engine() -> None:
-    """Use this engine for the rest of the process."""
+    """Replace torch's engine with the Python engine in this module, for the rest of the process."""
     torch.autograd.grad, torch.autograd.backward = grad, backward
     core: Any = torch._C._autograd
     core._get_current_graph_task_keep_graph = lambda: _keeps_graph[-1] if _keeps_graph else True
@@ -51,7 +51,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[torch.Tensor | None, ...]:
-    """Compute gradients in place of ``torch.autograd.grad``."""
+    """Compute gradients as ``torch.autograd.grad`` does, but with the Python engine."""
     inputs = _as_list(inputs)
     edges = [_edge(tensor) for tensor in inputs]
     with _keeping(retain_graph, create_graph):
@@ -71,8 +71,8 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Run backward in place of ``torch.autograd.backward``. When a leaf's ``AccumulateGrad`` node is called, it adds
-    the gradient to the leaf's ``.grad``.
+    """Run backward as ``torch.autograd.backward`` does, but with the Python engine. When a leaf's ``AccumulateGrad``
+    node is called, it adds the gradient to the leaf's ``.grad``.
     """
     only = None if inputs is None else {_edge(tensor)[0] for tensor in _as_list(inputs)}
 
@@ -143,7 +143,8 @@ def _walk(
     create_graph: bool,
     leaves: set[Node] | None = None,
 ) -> dict[Edge, torch.Tensor]:
-    """Run the nodes, starting with the roots, and return the gradients that arrive at the ``captured`` edges.
+    """Run the nodes of the autograd graph, starting with the roots, and return the gradients that arrive at the
+    ``captured`` edges.
 
     If ``captured`` is None, backward continues to the nodes in ``leaves``, or to all leaves if ``leaves`` is None too.
     """
@@ -163,7 +164,7 @@ def _walk(
         at_node[position] = gradient if position not in at_node else at_node[position] + gradient
 
     def push(node: Node) -> None:
-        heapq.heappush(ready, (-node._sequence_nr(), next(tie), node))  # the newest node of forward runs first
+        heapq.heappush(ready, (-node._sequence_nr(), next(tie), node))  # the node that forward created last runs first
 
     for edge, gradient in roots:
         add(edge, gradient)
@@ -241,8 +242,8 @@ def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) 
 
 
 def _is_first_gradient(node: Node, gradients: dict[int, torch.Tensor]) -> bool:
-    """Return whether the node receives a leaf's first gradient, with the leaf's strides. torch's engine stores such a
-    gradient as the leaf's ``.grad`` without copying it, but a node called from Python would copy it.
+    """Return whether the node receives a leaf's first gradient, and this gradient has the leaf's strides. torch's
+    engine stores it as the leaf's ``.grad`` without copying it, but a node that is called from Python would copy it.
     """
     leaf = getattr(node, "variable", None)
     return leaf is not None and leaf.grad is None and gradients[0].stride() == leaf.stride()

@@ -21,8 +21,8 @@ CARD = torch.device("cuda", 0)
 
 @dataclass
 class Memory:
-    """The number of bytes in use on the GPU, and the maximum of this number so far. Each storage counts with its
-    requested size.
+    """The number of bytes in use on the GPU, and the maximum of this number so far. Each storage is counted with the
+    size that was requested.
     """
 
     used: int = 0
@@ -47,7 +47,7 @@ class Memory:
 
 
 class CardMode(FakeTensorMode):
-    """The mode in which planned code runs. ``memory`` counts the tensors that operators create on the GPU."""
+    """The mode in which generated code runs as if on the GPU. ``memory`` counts the memory of CUDA tensors."""
 
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=True)
@@ -93,10 +93,10 @@ class CardMode(FakeTensorMode):
 
 @dataclass(frozen=True)
 class Shape:
-    """The description of a tensor to create. ``storage`` identifies the tensor's storage among the storages of all
-    tensors that are sent together.
+    """The description of a tensor to create. ``storage`` identifies the tensor's storage: tensors with the same number
+    share one storage.
 
-    ``values`` contains the contents of the storage; it is None unless planned code computes values.
+    ``values`` contains the contents of the storage, or is None if the tensor has no values.
     """
 
     size: tuple[int, ...]

@@ -1,9 +1,10 @@
 """Collect the modules that Inductor generates. The modules are written and loaded as usual, but their kernels do
 nothing.
 
-So planned code runs on fake tensors, and a plan includes allocations, the graphs after a graph break, the backward pass
-and later calls. This module replaces the methods of ``AsyncCompile`` that compile a kernel, the allocation functions
-that generated modules import from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would record a CUDA graph.
+So the generated code can run on fake tensors, and a plan includes allocations, the graphs after a graph break, the
+backward pass and later calls. This module replaces the methods of ``AsyncCompile`` that compile a kernel, the
+allocation functions that generated modules import from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would
+record a CUDA graph.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
 ``compile_to_module``, ``count_bytes``, ``graph`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``,
@@ -21,11 +22,11 @@ import torch
 
 @dataclass
 class Generated:
-    """One generated graph: its source, the stacks of user code for lines of the source, and Inductor's information
+    """One generated graph: its source, the stack traces of user code by line of the source, and Inductor's information
     about the graph.
 
-    ``runs`` has one entry per run of the graph: the number of the call that ran it. ``kernels`` maps kernel names to
-    sources. ``ops`` maps the ops of the graph to the stack of the first line of user code that calls them.
+    ``runs`` contains, for each run of the graph, the number (1, 2, ...) of the call that ran it. ``kernels`` maps
+    kernel names to sources. ``ops`` maps each op of the graph to the stack trace of its first call in user code.
     """
 
     source: str
@@ -41,8 +42,8 @@ class Generated:
 class Generator:
     """The graphs that were generated so far. ``call`` is the number of the current call, starting with 1.
 
-    ``launch`` is called with a kernel's name, source and arguments, and runs the kernel. It is set only if planned code
-    computes values.
+    ``launch`` is called with a kernel's name, source and arguments, and runs the kernel. It is set only if the
+    generated code must compute values.
     """
 
     graphs: list[Generated] = field(default_factory=list)
@@ -57,14 +58,14 @@ class Generator:
 
 @dataclass
 class _Kernel:
-    """A kernel that does nothing, unless planned code computes values."""
+    """A generated kernel. Running it does nothing, unless ``generator.launch`` is set."""
 
     generator: Generator
     name: str
     source: str
 
     def run(self, *args: Any, **kwargs: Any) -> None:
-        """Launch the kernel."""
+        """Launch the kernel with ``generator.launch``, if it is set."""
         if self.generator.launch is not None:
             self.generator.launch(self.name, self.source, args)
 

@@ -40,8 +40,8 @@ class _Names(SimpleNamespace):
 
 
 class _Missing:
-    """A stand-in for a name that has no replacement. It can be imported, and raises ``NotInterpreted`` only when it is
-    called.
+    """A stand-in for a Triton name that has no replacement. It can be imported, and raises ``NotInterpreted`` only when
+    it is called.
     """
 
     def __init__(self, name: str) -> None:
@@ -263,8 +263,8 @@ def _argument(name: str, value: Any, kind: str) -> Any:
 def _sort_with_index(
     x: Block, idxs: Block, rnumel: Any, dim: int, stable: bool = False, descending: bool = False
 ) -> Any:
-    """Replace Inductor's helper function of the same name. Elements from index ``rnumel`` onward stay at the end, and
-    NaN counts as the largest value.
+    """Sort blocks as Inductor's helper ``sort_with_index`` does. Elements from index ``rnumel`` onward stay at the end,
+    and NaN counts as the largest value.
     """
     size = x.data.shape[-1]
     data, index = torch.broadcast_tensors(x.data, idxs.data)

@@ -25,7 +25,9 @@ from .pointer import Launch, Pointer, poison
 
 
 def language(launch: Launch) -> dict[str, Any]:
-    """Return the names that ``triton.language`` defines, for one launch."""
+    """Return replacements for the names in ``triton.language``. They use the program ids in ``launch``, and record
+    faults in it.
+    """
 
     def load(pointer: Pointer, mask: Any = None, other: Any = None, *_: Any, **hints: Any) -> Block:
         if not isinstance(pointer, Pointer):

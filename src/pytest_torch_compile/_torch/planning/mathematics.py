@@ -53,8 +53,8 @@ def _fma(one: torch.Tensor, other: torch.Tensor, third: torch.Tensor) -> torch.T
     return (one.double() * other.double() + third.double()).to(one.dtype)
 
 
-# Mathematical functions by their names in ``libdevice`` and ``triton.language.math``. A name that torch defines as well
-# is looked up in torch.
+# Mathematical functions by their names in ``libdevice`` and ``triton.language.math``. If torch has a function of the
+# same name, that function is used.
 _UNARY = (
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf "
     "erfc erfinv ceil floor trunc lgamma"

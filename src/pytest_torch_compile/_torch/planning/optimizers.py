@@ -1,4 +1,4 @@
-"""Let an optimizer compute its step as it does for parameters on the GPU, with foreach operators.
+"""Make optimizers use foreach operators for fake tensors, as they do for parameters on the GPU.
 
 These operators need temporary tensors for all parameters at once, which can determine the peak memory. torch uses the
 operators only if the types of all parameters are in ``torch.optim.optimizer._foreach_supported_types``, so the type of
@@ -14,5 +14,5 @@ from torch.optim.optimizer import _foreach_supported_types
 
 
 def allow_foreach() -> None:
-    """Let optimizers use foreach operators for fake tensors."""
+    """Allow optimizers to use foreach operators for fake tensors, for the rest of the process."""
     _foreach_supported_types.append(FakeTensor)

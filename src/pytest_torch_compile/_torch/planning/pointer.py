@@ -1,4 +1,4 @@
-"""Pointers to the memory of tensors, whose accesses are checked against the bounds of the tensor's storage."""
+"""Pointers to the memory of tensors. Each access is checked against the bounds of the tensor's storage."""
 
 from __future__ import annotations
 

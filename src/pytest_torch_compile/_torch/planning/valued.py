@@ -1,8 +1,8 @@
 """Fake tensors that have values: each operator also runs on real tensors on the CPU, and so do generated kernels.
 
-So the planned code sees CUDA tensors, as in every plan, and its results can be compared. Uninitialized memory contains
-NaN or large integers. An operator that exists only for CUDA is computed by its substitute in ``_SUBSTITUTES``; an
-operator that has no substitute is reported as not observable.
+So the generated code receives CUDA tensors, as in every plan, and its results can be compared with eager results.
+Uninitialized memory contains NaN or large integers. An operator that exists only for CUDA is computed by its substitute
+in ``_SUBSTITUTES``; an operator that has no substitute is reported as not observable.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: the names listed in ``fake``, and ``OpOverload._schema``.
 """
@@ -26,8 +26,8 @@ _CPU = torch.device("cpu")
 
 
 class ValuedMode(CardMode):
-    """The mode in which planned code computes values. ``unknown`` lists the operators and kernels that could not be
-    computed, with reasons.
+    """The mode in which generated code runs on fake CUDA tensors and also computes values on the CPU. ``unknown`` lists
+    the operators and kernels that could not be computed, with reasons.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,9 @@ class ValuedMode(CardMode):
         return result
 
     def _has_values(self, args: Any, kwargs: Any) -> bool:
-        """Return whether all tensors have values. Tensors that the compiler uses for tracing have none."""
+        """Return whether all tensors in the arguments have values. Tensors that the compiler uses for tracing have
+        none.
+        """
         return all(valued(leaf) for leaf in tree_flatten((args, dict(kwargs)))[0] if isinstance(leaf, torch.Tensor))
 
     def _compute(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
@@ -100,7 +102,7 @@ class ValuedMode(CardMode):
         self._values.clear()
 
     def launch(self, name: str, source: str, arguments: Sequence[Any]) -> None:
-        """Run a generated kernel."""
+        """Run a generated kernel on the values of its arguments, and record its faults."""
         try:
             if not all(valued(one) for one in arguments if isinstance(one, torch.Tensor)):
                 raise NotInterpreted("the values of an argument are not known")
@@ -145,7 +147,7 @@ def _on_cpu(leaf: Any) -> Any:
 
 
 def _laid_out(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return the values with the strides that the result has on the GPU."""
+    """Return ``value`` with the strides of ``like``, which has the layout that the result has on the GPU."""
     if value.shape != like.shape and value.numel() == like.numel():
         value = value.reshape(like.shape)  # the statistics of a normalization have another shape on the CPU
     if value.stride() == like.stride() or value.layout is not torch.strided or value.shape != like.shape:

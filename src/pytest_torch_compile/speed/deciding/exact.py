@@ -30,8 +30,8 @@ AllowMore = Mapping[str, int | float | None]
 class Quantity:
     """A counted quantity. Its tolerance is the larger of ``share`` (a fraction of the stored value) and ``number``.
 
-    ``tuned`` is true if autotuning may change the quantity. ``planned`` is the quantity's title in a plan, or empty if
-    plans do not contain the quantity.
+    ``tuned`` is true if autotuning may change the quantity. ``planned`` is the quantity's title in a plan
+    (``check_plan``), or empty if plans do not contain the quantity.
     """
 
     name: str
@@ -70,7 +70,9 @@ KEPT = {"cuda_graphs"}
 
 @dataclass(frozen=True)
 class Difference:
-    """One quantity that differs from the stored values. ``planned`` is true if the values come from plans."""
+    """One quantity that differs from the stored values. ``planned`` is true if ``--compile-plan`` predicted the values,
+    and false if they were measured.
+    """
 
     quantity: Quantity
     before: int
@@ -80,7 +82,7 @@ class Difference:
 
     @property
     def title(self) -> str:
-        """The quantity's title, which in a plan differs from the title of a measurement."""
+        """The quantity's title. The titles for plans and for measurements differ."""
         return self.quantity.planned if self.planned else self.quantity.title
 
     def __str__(self) -> str:
@@ -99,7 +101,7 @@ def differences(
     stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None, *, planned: bool = False
 ) -> list[Difference]:
     """Return the quantities whose new values are all above, or all below, every stored value by more than the
-    tolerance. ``allow_more`` permits larger increases. Planned counts have no tolerance.
+    tolerance. ``allow_more`` permits larger increases. If ``planned`` is true, the tolerance is zero.
     """
     found, allowed = [], allow_more or {}
     for quantity in QUANTITIES:
@@ -127,7 +129,7 @@ def is_certain(difference: Difference, compilations: int) -> bool:
 
 
 def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, list[int]]:
-    """Return the values to store: the new values and, unless the test has ``changed``, the previously stored values."""
+    """Return the values to store: the new values and, unless ``changed`` is true, the previously stored values."""
     names = [name for name in NAMES if any(getattr(exact, name) is not None for exact in new)]
     kept = {} if changed else stored
     values = {name: {getattr(exact, name) for exact in new} - {None} for name in names}

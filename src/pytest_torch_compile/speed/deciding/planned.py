@@ -1,4 +1,4 @@
-"""Compare the planned counts of one test with stored planned counts. Imports neither torch nor pytest.
+"""Compare the counts that ``--compile-plan`` predicts for one test with its baseline. Imports neither torch nor pytest.
 
 An entry contains the planned counts of one call, the launches of each kernel and library function in this call, and the
 fingerprints of the graph breaks.
@@ -19,9 +19,9 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PlannedChange:
-    """The difference between two entries. ``new`` and ``gone`` map a kernel or library function to the number of its
-    launches that only one entry contains. ``new_breaks`` lists the fingerprints of new graph breaks, and ``new_ops``
-    the ops that no launch in the stored entry computes.
+    """The difference between two entries. ``new`` and ``gone`` map each kernel or library function to the number of its
+    launches that were added and removed, respectively. ``new_breaks`` lists the fingerprints of new graph breaks, and
+    ``new_ops`` the ops that no launch in the stored entry computes.
     """
 
     differences: tuple[Difference, ...]
@@ -71,7 +71,7 @@ def label(launch: Mapping[str, Any]) -> str:
 
 
 def compare(before: Entry, after: Entry, allow_more: AllowMore | None = None) -> PlannedChange:
-    """Compare two entries without tolerances. ``allow_more`` allows counts to increase."""
+    """Compare two entries without tolerances. ``allow_more`` contains the allowed increases of counts."""
     stored = {name: [value] for name, value in before["counts"].items()}
     old, new = (Counter({label(one): one["times"] for one in entry["launches"]}) for entry in (before, after))
     breaks: Counter[str] = Counter(after["graph_breaks"]) - Counter(before["graph_breaks"])

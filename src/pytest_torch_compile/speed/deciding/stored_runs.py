@@ -43,7 +43,9 @@ def _run(figures: Mapping[str, Sequence[float]], code: str, device: str, kept: A
 
 
 def _figures(run: Run) -> dict[str, list[float]]:
-    """Return a run's times, rounded to five significant digits, and the log of each ratio, rounded to six decimals."""
+    """Return a run's times, rounded to five significant digits, and the logs of the ratios of compiled to eager times,
+    rounded to six decimals.
+    """
     three = {"wall": run.wall, "host": run.host, "device": run.device}
     figures = {
         name: [float(f"{time.eager:.5g}"), float(f"{time.compiled:.5g}"), round(time.log_ratio, 6)]

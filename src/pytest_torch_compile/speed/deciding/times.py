@@ -10,7 +10,7 @@ stored compilations:
 2. The first run is then excluded, because it was selected for being unusual. The additional runs are compared with the
    stored runs by a t test.
 3. The significance level is chosen so that the probability of at least one false result in an unchanged suite is at
-most 1%.
+   most 1%.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class Change:
     """The change in one measured time (``metric``), such as wall time, from the stored to the new compilations.
 
     ``effect`` is the log of the ratio of new to stored times; it is positive if the new compilations are slower.
-    ``judge`` uses the times of the additional compilations or, if there are none, of the first compilation;
-    ``compilations`` is their number. ``low`` to ``high`` is the effect's 95% confidence interval, and ``p_value`` is
-    one-sided. ``against`` is the name of the eager time by which both the new and the stored times are divided; it is
-    empty if the times are not divided.
+    ``compilations`` is the number of new compilations in the comparison; ``judge`` excludes the first compilation if
+    there are others. ``low`` to ``high`` is the effect's 95% confidence interval, and ``p_value`` is one-sided.
+    ``against`` is the name of the eager time by which both the new and the stored times are divided; it is empty if the
+    times are not divided.
     """
 
     metric: Metric
@@ -71,7 +71,7 @@ class Change:
 @dataclass(frozen=True)
 class Verdict:
     """The result for the times of one test, with the change in each measured time. ``undecided`` is true if another
-    compilation would help to decide.
+    compilation is needed to decide.
     """
 
     outcome: Outcome

@@ -66,8 +66,8 @@ def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
 
 
 def explain(test: str, decision: Decision, stored: StoredTest) -> str:
-    """Return the message of a failure: the regressions, the times, where the regressions come from, and how to accept
-    them.
+    """Return the message of a failure: the regressions, the times, the side (kernels or host) that caused the
+    regressions, and the command that accepts them.
     """
     lines = [str(difference) for difference in decision.worse]
     if any(difference.quantity.name == "graph_breaks" for difference in decision.worse):
