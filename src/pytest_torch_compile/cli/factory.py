@@ -1,4 +1,4 @@
-"""Create a model and its calls from command-line arguments. Imports torch only when called."""
+"""Create a model and its calls from command-line arguments. This module imports torch only when it is needed."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ else:
 
     @pytest.fixture
     def compile_benchmark() -> Any:
-        """Raise an error with the command that installs the missing package."""
+        """Raise an error that shows how to install pytest-benchmark, which this fixture needs."""
         raise pytest.UsageError("compile_benchmark needs pytest-benchmark: pip install 'pytest-torch-compile[speed]'")
 
 

@@ -24,8 +24,8 @@ class Payload:
     checks: list[dict[str, Any]] = field(default_factory=list)  # one entry of the report for each check
     rows: list[dict[str, str]] = field(default_factory=list)  # one row of the terminal's table for each check
     timings: list[dict[str, Any]] = field(default_factory=list)  # the result of each call of compile_benchmark
-    plans: list[dict[str, Any]] = field(default_factory=list)  # the result of each planned call of compile_benchmark
-    structure: dict[str, Any] | None = None  # the entry of the structure baseline, with its environment
+    plans: list[dict[str, Any]] = field(default_factory=list)  # the results of compile_benchmark under --compile-plan
+    structure: dict[str, Any] | None = None  # the test's entry in the structure baseline, and its environment
     accepted: dict[str, Any] | None = None  # breaks and recompiles that exceed the test's budget
     environment: dict[str, Any] = field(default_factory=dict)  # the environment of the process
     usage_error: bool = False  # whether the test called the plugin incorrectly
