@@ -141,9 +141,11 @@ def _legs(title: str, pair: Mapping[str, float], memory: bool) -> dict[str, Any]
 
 
 def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a change, with the positions of its dot and of the allowed range in percent of the plot's width."""
+    """Return a change and the layout of its plot: the positions of the dot and of the allowed range, in percent of the
+    plot's width.
+    """
     effect = change["effect"]
-    # None means that there is no limit, so any change is allowed.
+    # A floor of None means that there is no limit, so any change is allowed.
     floor = abs(effect if change["floor"] is None else change["floor"])
     reach = 1.25 * max(floor, abs(effect), 1e-6)
     return {
