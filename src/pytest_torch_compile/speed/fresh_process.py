@@ -26,7 +26,7 @@ from .sample import SpeedSample
 
 SAMPLES = "PYTEST_TORCH_COMPILE_SAMPLES"
 CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
-# A test's planned counts: its baseline ``entry``, and the ``places`` of its launches and graph breaks.
+# A test's planned counts: its baseline ``entry``, and the ``places`` (lines) of its kernel launches and graph breaks.
 Left = dict[str, Any]
 
 
@@ -38,7 +38,7 @@ def leave_sample(test: str, sample: SpeedSample) -> None:
 
 
 def leave_plan(test: str, entry: Mapping[str, Any], places: Mapping[str, str]) -> None:
-    """Write a test's planned counts, and the lines of its launches and graph breaks, to the same folder as samples."""
+    """Write a test's planned counts, and the lines of its kernel launches and graph breaks, like ``leave_sample``."""
     _leave(test, {"plan": {"entry": dict(entry), "places": dict(places)}})
 
 

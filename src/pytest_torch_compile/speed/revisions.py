@@ -52,8 +52,8 @@ class Compared:
 
 @dataclass(frozen=True)
 class ComparedPlan:
-    """One test's planned counts on both revisions. ``change`` is None if only one revision planned the test, and
-    ``summary`` describes which. ``places`` maps this checkout's launches and graph breaks to lines of code.
+    """One test's planned counts on both revisions. ``change`` is None if only one revision has planned counts; then,
+    ``summary`` describes which revision. ``places`` maps this checkout's launches and graph breaks to lines of code.
     """
 
     test: str
@@ -68,8 +68,8 @@ class ComparedPlan:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare this checkout with another revision, and print each test's result. Returns 0, 1 if a test regressed, or 2
-    if the comparison was not possible.
+    """Compare this checkout with another revision, and print each test's result. Returns 1 if a test regressed, 2 if
+    the comparison was not possible, and 0 otherwise.
     """
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
     parser.add_argument("base", help="revision to compare with, such as main or HEAD~1")
@@ -94,7 +94,8 @@ def compare_with(
     in both.
 
     With ``--compile-plan`` among the arguments, on a machine without a CUDA device, the tests are planned instead of
-    measured. Plans are deterministic, so one round is enough.
+    measured: Inductor generates code without running it, and counts for this code are compared. These counts are
+    deterministic, so one round is enough.
 
     ``arguments`` are passed to pytest. Each revision runs its own tests against its own sources: the ``src`` folder
     of its checkout, if there is one, and the checkout itself come first on ``PYTHONPATH``. Every run starts with an
@@ -138,9 +139,15 @@ def compared_plans(
     compared = []
     for test in sorted({*base, *here}):
         if test not in here:
-            compared.append(ComparedPlan(test, None, "planned only in the base revision: removed here, or failed"))
+            compared.append(
+                ComparedPlan(test, None, "planned only in the base revision: here, the test was removed or failed")
+            )
         elif test not in base:
-            compared.append(ComparedPlan(test, None, "planned only in this revision: new, or failed in the base"))
+            compared.append(
+                ComparedPlan(
+                    test, None, "planned only in this checkout: the test is new, or failed in the base revision"
+                )
+            )
         else:
             change = planned.compare(base[test]["entry"], here[test]["entry"])
             compared.append(ComparedPlan(test, change, change.summary, here[test]["places"]))
@@ -203,7 +210,8 @@ def _run(
     Planned counts are added to ``plans``.
     """
     with TemporaryFolder("torch-compile-cache-") as cache:
-        # Pass these on the command line, because an older revision's plugin may not support the options in a ``Job``.
+        # Pass these options on the command line, because an older revision's plugin may not support the options of a
+        # ``Job``.
         ours = ["--compile-perf=track", f"--compile-cache={cache}", f"--compile-baselines={cache}/none", "-q"]
         if (workers := len(gpus.visible())) > 1 and find_spec("xdist"):
             ours += ["-n", str(workers)]
