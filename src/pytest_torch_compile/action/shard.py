@@ -1,4 +1,6 @@
-"""A pytest plugin that runs one shard. Sorted by id, shard ``2/4`` is every fourth test, starting with the second."""
+"""A pytest plugin that runs one shard. Of all tests, sorted by id, shard ``2/4`` is every fourth test, starting with
+the second.
+"""
 
 from __future__ import annotations
 

@@ -90,5 +90,5 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
 
 
 def _leaves(report: CompileReport, kinds: Collection[str]) -> set[tuple[str, str, int]]:
-    """Return where the findings are, as (kind, leaf, call) triples."""
+    """Return a (kind, tensor, call) triple for each finding of these kinds and each call that has the finding."""
     return {(one.kind, one.subject, call) for one in report.findings if one.kind in kinds for call in one.calls or (0,)}

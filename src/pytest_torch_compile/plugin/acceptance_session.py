@@ -1,4 +1,4 @@
-"""Allow the graph breaks and recompiles in ``compile-accepted.json``. ``--compile-accept`` updates this file."""
+"""Allow the graph breaks and recompiles listed in ``compile-accepted.json``. ``--compile-accept`` updates this file."""
 
 from __future__ import annotations
 

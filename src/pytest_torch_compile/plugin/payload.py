@@ -1,4 +1,4 @@
-"""The observations of one test, in a record that is filled while the test runs and sent with the test's report."""
+"""Record what a test's checks observe while the test runs, and send this record with the test's report."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def read(report: pytest.TestReport | pytest.CollectReport) -> Payload | None:
 
 
 def received(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[pytest.TestReport, Payload]]:
-    """Yield each report that has a record, with its record. Yield nothing in a child process or a pytest-xdist worker,
-    because the parent process shows and stores the records.
+    """Yield a (report, record) pair for each test report that has a record. Yield nothing in a child process or a
+    pytest-xdist worker, because the parent process shows and stores the records.
     """
     config = terminalreporter.config
     if not (is_child(config) or hasattr(config, "workerinput")):

@@ -23,8 +23,8 @@ class Change:
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """Return the differences, regressions first. Tests are matched by environment and id or, if no test matches, by id
-    alone.
+    """Return the differences, regressions first. Tests are matched by environment and id or, if this finds no match, by
+    id alone.
     """
     before = {test["id"]: test for test in old["tests"]} | {document.key_of(test): test for test in old["tests"]}
     matched = [(before.get(document.key_of(test)) or before.get(test["id"]), test) for test in new["tests"]]

@@ -136,8 +136,8 @@ def key_of(test: Mapping[str, Any]) -> str:
 
 
 def clean(value: Any) -> Any:
-    """Convert a value so that it can be written as strict JSON, with only finite numbers, lists and valid UTF-8
-    strings.
+    """Convert a value for strict JSON: floats that are not finite become None, tuples and sets become lists, and other
+    types become strings of valid UTF-8.
     """
     if isinstance(value, Mapping):
         return {clean(str(name)): clean(item) for name, item in value.items()}

@@ -108,7 +108,7 @@ def _timeline(check: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _split(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return the parts of the compile time, each with its width in percent."""
+    """Return the parts of the compile time, each with its share in percent, which is the width of its bar."""
     # torch's time for dynamo includes AOTAutograd's time, which includes Inductor's time.
     inductor = seconds["inductor"]
     aot = max(0.0, seconds["aot_autograd"] - inductor)

@@ -65,8 +65,8 @@ def by_test(
 
 
 def _weight(points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    """Return the sort key for ``by_test``: tests that both passed and failed come first. Ties are broken by the number
-    of failures, the changes in counts, the change in speed, and the counts.
+    """Return the sort key for ``by_test``: tests that both passed and failed come first. Ties are broken, in this
+    order, by the number of failures, the changes in counts, the change in speed, and the counts.
     """
     first, last = points[0], points[-1]
     changed = sum(abs(last[name] - first[name]) for name in ("breaks", "recompiles"))

@@ -40,7 +40,7 @@ class Found:
 
     @property
     def file(self) -> str:
-        """The file to show: the finding's, or else the test's."""
+        """The file to show: the finding's file or, if the finding has no location, the test's file."""
         return str(self._place["file"])
 
     @property

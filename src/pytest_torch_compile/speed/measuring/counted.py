@@ -1,5 +1,5 @@
-"""Measure the kernels, peak memory and synchronizations of a warm call on a CUDA device, to check them against a
-budget.
+"""Count the kernels and synchronizations of a warm call on a CUDA device, and measure its peak memory. These values are
+checked against a budget.
 """
 
 from __future__ import annotations
