@@ -1,4 +1,4 @@
-"""Decide whether the code to test comes from a fork, and whether it may run."""
+"""Decide whether the code to test comes from a fork, and whether to allow its execution."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
             f"stage: not in torch. The code branches on is_compiling() ({where}), and eager has the same findings when "
             "it takes the branch for compiled code"
         )
-    # The branch affects the results, but the finding may have other causes, too, or only other causes.
+    # The branch affects the results, but the finding can have other causes.
     return (
         f"stage: unknown. The code branches on is_compiling() ({where}). When eager takes the branch for compiled "
         "code, it fails too, but with different findings; remove the branch and run the check again"

@@ -77,7 +77,7 @@ def read(config: pytest.Config) -> Settings:
     chosen: dict[str, Any] = {}
     for name in (*OPTIONS, *FLAGS):
         given = config.getoption(f"--compile-{name}")
-        # A child process may turn off a flag that the ini file sets.
+        # A child process can turn off a flag that the ini file sets.
         value = config.getini(_key(name)) if given in (None, "") else given
         if value not in (None, ""):
             chosen[name.replace("-", "_")] = value

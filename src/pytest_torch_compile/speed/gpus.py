@@ -30,7 +30,7 @@ def visible() -> list[str]:
     chosen = os.environ.get(ALL, os.environ.get(VISIBLE))
     if chosen is None:
         return list(by_index.values())
-    # As in CUDA, names may be abbreviated, and devices listed after an unknown device, such as -1, are ignored.
+    # As in CUDA, names can be abbreviated, and devices listed after an unknown device, such as -1, are ignored.
     names = [by_index.get(name.strip(), name.strip()) for name in chosen.split(",")]
     whole = (next((uuid for uuid in by_index.values() if name and uuid.startswith(name)), "") for name in names)
     return list(takewhile(bool, whole))

@@ -52,8 +52,9 @@ class Compared:
 
 @dataclass(frozen=True)
 class ComparedPlan:
-    """One test's planned counts on both revisions. ``change`` is None if only one revision has planned counts; then,
-    ``summary`` describes which revision. ``places`` maps this checkout's launches and graph breaks to lines of code.
+    """One test's planned counts on both revisions: counts for generated code that was not run. ``change`` is None if
+    only one revision has planned counts; then, ``summary`` describes which revision. ``places`` maps this checkout's
+    launches and graph breaks to lines of code.
     """
 
     test: str
@@ -63,7 +64,7 @@ class ComparedPlan:
 
     @property
     def outcome(self) -> str:
-        """The outcome: ``regressed`` if a planned count is worse."""
+        """The outcome: ``regressed`` if a planned count is worse, and ``no-baseline`` if there is nothing to compare."""
         return self.change.outcome if self.change else "no-baseline"
 
 
@@ -135,7 +136,7 @@ def compare_with(
 def compared_plans(
     base: Mapping[str, fresh_process.Left], here: Mapping[str, fresh_process.Left]
 ) -> list[ComparedPlan]:
-    """Compare the planned counts of each test."""
+    """Compare the planned counts (counts for generated code that was not run) of each test."""
     compared = []
     for test in sorted({*base, *here}):
         if test not in here:
@@ -195,7 +196,7 @@ def report(compared: Iterable[Compared]) -> list[str]:
 
 
 def report_plans(compared: Sequence[ComparedPlan]) -> list[str]:
-    """Return a line for each planned test, followed by the kernels and graph breaks that changed."""
+    """Return a line for each test with planned counts, followed by its kernels and graph breaks that changed."""
     lines = ["", "planned counts (nothing was measured):"] if compared else []
     for one in compared:
         lines.append(f"  {one.outcome:12} {one.test}  {one.summary}".rstrip())
