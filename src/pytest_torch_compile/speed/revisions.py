@@ -64,7 +64,7 @@ class ComparedPlan:
 
     @property
     def outcome(self) -> str:
-        """The outcome: ``regressed`` if a planned count is worse, and ``no-baseline`` if there is nothing to compare."""
+        """The outcome: ``regressed`` if a planned count is worse; ``no-baseline`` if only one revision has counts."""
         return self.change.outcome if self.change else "no-baseline"
 
 
