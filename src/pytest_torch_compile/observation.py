@@ -108,9 +108,9 @@ class FailedGuard:
 class Recompile:
     """One recompilation, and the guard that failed for each cache entry.
 
-    ``guards`` starts with the most informative guard. This is the first guard whose cause has not occurred before or,
-    if there is none, the guard of the newest cache entry. If the recompiled code continues after a graph break,
-    ``after_break`` is the line of this break; otherwise it is 0.
+    ``guards`` starts with the most informative guard. This is the first guard with a cause that did not occur in
+    earlier recompiles of the frame or, if there is none, the guard of the newest cache entry. If the recompiled code
+    continues after a graph break, ``after_break`` is the line of this break; otherwise it is 0.
     """
 
     frame: str
@@ -158,7 +158,7 @@ class CompileError:
 
 @dataclass(frozen=True)
 class LateCompilation:
-    """A compilation or autotuning that happened after the warm-up.
+    """A compilation or autotuning that happened after the warm-up calls.
 
     ``frame`` is the compiled function and ``location`` its first line; ``caller`` is the line of user code that was
     running.

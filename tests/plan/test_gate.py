@@ -234,7 +234,7 @@ def test_an_unknown_card_is_a_usage_error_that_lists_the_cards(project: Project)
 def test_another_backend_is_a_usage_error(project: Project, option: str) -> None:
     result = project.run(option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*--compile-plan plans the code that Inductor generates: remove {option}"])
+    result.stderr.fnmatch_lines([f"*--compile-plan requires backend inductor: remove {option}"])
 
 
 @pytest.mark.parametrize(

@@ -62,13 +62,13 @@ class Setup:
         return self._installed(active.python)
 
     def make(self, target: Path) -> Environment:
-        """Create an environment. Install torch (a build for this machine's device, or for plans the default
-        build), the plugin, and the project.
+        """Create an environment, and install torch, the plugin and the project. The build of torch fits this machine's
+        device; if the input ``plan`` is set, it is the default build.
         """
         inputs, python = self.inputs, str(target / "bin" / "python")
         install = ["uv", "pip", "install", "--python", python]
         self._run("uv", "venv", *(["--python", inputs.python] if inputs.python else []), str(target))
-        # Plans need the default wheel, which is built with CUDA, also on a machine without a GPU.
+        # Plans need the default wheel, which is built with CUDA, even on a machine without a GPU.
         backend = [] if inputs.plan else ["--torch-backend=auto"]
         self._run(*install, *backend, f"torch=={inputs.torch}" if inputs.torch else "torch")
         wanted = [f"torch=={self._installed(python).torch}", plugin(inputs, self.action), "pytest-xdist"]

@@ -1,4 +1,4 @@
-"""Decide whether the code to test comes from a fork, and whether it may run."""
+"""Decide whether the code to test comes from a fork, and whether to allow its execution."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_privileged(environment: Mapping[str, str]) -> bool:
 
 
 def is_fork(environment: Mapping[str, str]) -> bool:
-    """Return whether the event may concern code from another repository."""
+    """Return whether the event could be about code from another repository."""
     path = environment.get("GITHUB_EVENT_PATH")
     event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
     heads = []
@@ -48,6 +48,6 @@ def is_fork(environment: Mapping[str, str]) -> bool:
         heads.append(run.get("head_repository"))
     if (event.get("issue") or {}).get("pull_request"):
         heads.append(None)
-    # A deleted repository has no name, and counts as a fork.
+    # A deleted repository has no name, so it counts as a fork.
     own = environment.get("GITHUB_REPOSITORY", "")
     return any((head or {}).get("full_name") != own for head in heads)

@@ -1,4 +1,6 @@
-"""A pytest plugin that runs one shard. Sorted by id, shard ``2/4`` is every fourth test, starting with the second."""
+"""A pytest plugin that runs one shard. Of all tests, sorted by id, shard ``2/4`` is every fourth test, starting with
+the second.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ VARIABLE = "PYTEST_TORCH_COMPILE_SHARD"
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep only this shard's tests, which do not depend on the order of collection."""
+    """Keep only this shard's tests. The selection does not depend on the order of collection."""
     number, total = map(int, os.environ.get(VARIABLE, "1/1").split("/"))
     ids = sorted(item.nodeid for item in items)
     mine = set(ids[number - 1 :: total])

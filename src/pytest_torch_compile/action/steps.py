@@ -86,7 +86,7 @@ def test(inputs: Inputs) -> int:
 
 
 def pytest_arguments(inputs: Inputs) -> list[str]:
-    """Return the arguments for pytest. Each input becomes a single argument, so an input cannot add another option."""
+    """Return the arguments for pytest. Of all inputs, only ``extra-args`` can add options."""
     # Compiled code from a fork must not be written to a folder or bucket that other runs read.
     kept = "false" if forks.is_fork(os.environ) and inputs.cache != "true" else inputs.cache
     cache = {"true": str(_work("cache") / "inductor"), "false": ""}.get(kept, kept)
@@ -101,7 +101,9 @@ def pytest_arguments(inputs: Inputs) -> list[str]:
 
 
 def compare(inputs: Inputs) -> int:
-    """If requested, compare the speed or the planned counts of the checkout and another revision."""
+    """If the input ``compare-with`` is set, compare the speed of this checkout with the speed of another revision. If
+    the input ``plan`` is also set, and there is no CUDA device, compare planned counts instead.
+    """
     if not inputs.compare_with:
         return 0
     folder = _folder(inputs)
@@ -119,8 +121,8 @@ def compare(inputs: Inputs) -> int:
 
 
 def releases(inputs: Inputs) -> int:
-    """If requested, also run the tests under an older torch release, and report failures that occur only under the
-    newer release.
+    """If the input ``torch-old`` is set, also run the tests under this older torch release, and report failures that
+    occur only under the newer release.
     """
     if not inputs.torch_old:
         return 0

@@ -56,8 +56,8 @@ def run(
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """After the ``with`` block, terminate the processes that it left running, which could still write to the runner's
-    files, and restore these files.
+    """After the ``with`` block, terminate the processes that it left running, and restore the runner's files, which
+    these processes might have changed.
     """
     paths = [Path(os.environ[name]) for name in FILES if os.environ.get(name)]
     before = {path: path.read_bytes() if path.exists() else b"" for path in paths}
@@ -74,7 +74,7 @@ def _kept() -> Iterator[None]:
 
 
 def _adopt_orphans() -> None:
-    """Make this process the parent of processes that the programs orphan, so that it can terminate them."""
+    """Make this process the parent of any orphaned processes that the programs leave, so that it can terminate them."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 

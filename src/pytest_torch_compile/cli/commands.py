@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 
     compare = commands.add_parser(
         "compare",
-        help="compare two reports or, with --against REF, the speed of this checkout and another revision",
+        help="compare two reports or, with --against REF, compare the speed of two revisions",
         usage="%(prog)s [-h] [--format {terminal,markdown}] old new\n       %(prog)s --against REF [--rounds N] "
         "[pytest arguments]",
         description="Compare two reports.",
@@ -86,10 +86,11 @@ def _parser() -> argparse.ArgumentParser:
     form = "output format (default: terminal)"
     compare.add_argument("--format", choices=("terminal", "markdown"), default="terminal", help=form)
     speed = compare.add_argument_group(
-        "compare the speed of this checkout and another revision",
+        "compare the speed of this checkout with the speed of another revision",
         "The speed tests of both revisions are compiled and run alternately, on every GPU of the machine. No baseline "
-        "is needed. All other arguments are passed to pytest. With --compile-plan=GPU and without a CUDA device, the "
-        "tests are planned for this GPU, and planned counts are compared.",
+        "is needed. All other arguments are passed to pytest. With --compile-plan=GPU, on a machine "
+        "without a CUDA device, nothing is measured: Inductor generates code for this GPU, and counts for this code, "
+        "such as the number of kernels, are compared.",
     )
     speed.add_argument("--against", metavar="REF", help="revision to compare with, such as main or HEAD~1")
     speed.add_argument("--rounds", metavar="N", help="maximum number of compilations of each revision (default: 8)")

@@ -1,5 +1,5 @@
-"""Measure how long it takes to compile a model, and how long a call takes, eager and compiled. These figures are
-reported but not judged.
+"""Measure how long it takes to compile a model, and how long a call takes, eager and compiled. These figures do not
+affect the result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ENOUGH_ROUNDS = 6
 
 
 def measured(model: Any, call: Call, options: Mapping[str, Any]) -> SpeedSample:
-    """Measure one call, eager and compiled in alternation, with an empty compile cache."""
+    """Measure eager and compiled runs of one call in alternation. The compile cache is empty at the start."""
     from ..cache.folder import empty_cache
     from ..speed.measuring.bench import measure_compile
 

@@ -77,7 +77,7 @@ def _compiler() -> Line:
     paths = map(shutil.which, [chosen] if chosen else ["g++", "clang++", "c++", "cl"])
     if path := next(filter(None, paths), None):
         return Line("yes", "C++ compiler", path)
-    why = f"CXX={chosen} does not exist" if chosen else "no g++ or clang++"
+    why = f"CXX={chosen} does not exist" if chosen else "no g++ or clang++ was found"
     return Line(
         "no",
         "C++ compiler",

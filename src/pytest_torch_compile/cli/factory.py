@@ -1,4 +1,4 @@
-"""Create a model and its calls from command-line arguments. Imports torch only when called."""
+"""Create a model and its calls from command-line arguments. This module imports torch only when it is needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FactoryError(Exception):
 
 @dataclass(frozen=True)
 class Example:
-    """The model and its calls. ``expression`` is the source of the calls in a test that imports ``factory``."""
+    """The model and its calls. ``expression`` is the source code of the calls, for a test that imports ``factory``."""
 
     factory: str
     model: Any
@@ -39,7 +39,7 @@ class Example:
 
 
 def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | None = None) -> Example:
-    """Create the model with ``package.module:factory``, and its calls.
+    """Create a model from ``factory``, which has the form ``package.module:name``, and create its calls.
 
     Args:
         factory: Returns ``model``, ``(model, inputs)`` or ``{"model": model, "inputs": inputs}``, or is itself an

@@ -74,7 +74,9 @@ def _what_next(report: CompileReport) -> Iterator[Section]:
 
 
 def text_of_test(example: Example, options: Mapping[str, Any]) -> str:
-    """Return the source of a test that runs the check on this page, with all options that differ from the defaults."""
+    """Return the source code of a test that runs the same check as this page, with all options that differ from the
+    defaults.
+    """
     lines = ["import torch"] if "torch." in example.expression else []
     lines += [_import(spec) for spec in dict.fromkeys([example.factory, example.make_inputs]) if spec]
     name = example.factory.partition(":")[2]

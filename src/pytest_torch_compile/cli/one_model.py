@@ -42,9 +42,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=_shape,
         metavar="SHAPE",
-        help="shape of each argument, such as 2,3,224,224, for random inputs; repeat the option for each further call",
+        help="shape of each argument of a call, such as 2,3,224,224, for random inputs; repeat the option to add calls",
     )
-    parser.add_argument("--calls", type=_number, metavar="N", help="number of calls (default: all inputs, at least 2)")
+    parser.add_argument(
+        "--calls",
+        type=_number,
+        metavar="N",
+        help="number of calls (default: one for each item of the inputs, but at least 2)",
+    )
     parser.add_argument("--train", action="store_true", help="also check the backward pass")
     parser.add_argument("--backend", default="inductor", help="backend of torch.compile (default: inductor)")
     parser.add_argument("--mode", help="mode of torch.compile, such as reduce-overhead")

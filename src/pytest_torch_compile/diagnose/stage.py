@@ -25,8 +25,8 @@ STAGES = {
 
 
 def stage(subject: Subject) -> list[str]:
-    """Return lines with the first stage that has a finding of a kind that the failed check has, or with the branch on
-    ``is_compiling()`` that is the cause.
+    """Find the first stage that causes a finding of the same kind as in the failed check, and return a line about it.
+    If a branch on ``is_compiling()`` is the cause, return a line about this branch instead.
     """
     kinds, backend = subject.kinds & KINDS, str(subject.compiling.backend)
     names = list(STAGES)
@@ -58,8 +58,8 @@ def stage(subject: Subject) -> list[str]:
 
 
 def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
-    """Run eager code so that it takes the branches meant for compiled code. Return a line if the run has a finding of
-    these kinds, and otherwise an empty string.
+    """Run eager code so that it takes the branches meant for compiled code. If this run has a finding of one of these
+    kinds, return a line about the branches; otherwise, return an empty string.
     """
     places: list[Location] = []
 
@@ -82,7 +82,7 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
             f"stage: not in torch. The code branches on is_compiling() ({where}), and eager has the same findings when "
             "it takes the branch for compiled code"
         )
-    # The branch affects the results, but it may not be the only cause of this finding, or not a cause at all.
+    # The branch affects the results, but the finding can have other causes.
     return (
         f"stage: unknown. The code branches on is_compiling() ({where}). When eager takes the branch for compiled "
         "code, it fails too, but with different findings; remove the branch and run the check again"
@@ -90,5 +90,5 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
 
 
 def _leaves(report: CompileReport, kinds: Collection[str]) -> set[tuple[str, str, int]]:
-    """Return where the findings are, as (kind, leaf, call) triples."""
+    """Return a (kind, tensor, call) triple for each finding of these kinds and each call that has the finding."""
     return {(one.kind, one.subject, call) for one in report.findings if one.kind in kinds for call in one.calls or (0,)}

@@ -1,4 +1,4 @@
-"""Allow the graph breaks and recompiles in ``compile-accepted.json``. ``--compile-accept`` updates this file."""
+"""Allow the graph breaks and recompiles listed in ``compile-accepted.json``. ``--compile-accept`` updates this file."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _changes(old: acceptance.Entry, new: acceptance.Entry) -> list[str]:
     for torch in sorted({*old["recompiles"], *new["recompiles"]}):
         before, now = old["recompiles"].get(torch, 0), new["recompiles"].get(torch, 0)
         lines += [f"recompiles {before} -> {now} on torch {torch}"] if before != now else []
-    return lines or ["the locations or torch versions of accepted graph breaks changed"]
+    return lines or ["the locations, reasons or torch versions of accepted graph breaks changed"]
 
 
 def _torch_minor() -> str:

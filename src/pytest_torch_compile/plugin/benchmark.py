@@ -43,7 +43,7 @@ BENCHMARK_ROUNDS = 50
 
 
 class CompileSpeedWarning(UserWarning):
-    """Issued if the times of a speed test cannot be judged, or if its cold start cannot be measured."""
+    """Issued if a speed test has no baseline or its result is inconclusive, or if its cold start was not measured."""
 
 
 class CompileBenchmark:
@@ -72,18 +72,19 @@ class CompileBenchmark:
         """Time the compiled ``target(*args)`` with pytest-benchmark, and compare the compiled target with eager.
 
         With ``--compile-perf=off``, only pytest-benchmark times the target, and the call returns None. With
-        ``--compile-plan`` on a machine without a CUDA device, the target is planned instead of timed, the planned
-        counts are compared with a separate baseline, and the call returns None. With
-        ``cold_start=True``, the target is also compiled in two fresh processes, first with an empty cache and then with
-        the filled cache. ``allow_more`` allows counts to exceed their baseline: ``{"kernels": 10, "memory": 0.05,
-        "guards": None}`` allows ten more kernels, 5% more memory, and any number of guards. All other options are
-        passed to ``measure_compile``.
+        ``--compile-plan`` on a machine without a CUDA device, the target is not timed: Inductor generates code for the
+        selected GPU, counts for this code (such as the number of kernels) are compared with a separate baseline, and
+        the call returns None. With ``cold_start=True``, the target is also compiled in two fresh processes, first with
+        an empty cache and then with the filled cache. ``allow_more`` allows counts to exceed their baseline:
+        ``{"kernels": 10, "memory": 0.05, "guards": None}`` allows ten more kernels, 5% more memory, and any number of
+        guards. All other options are passed to ``measure_compile``.
 
         Raises:
-            CompileCheckFailed: If the target does not compile or, under ``--compile-perf=gate``, if a count exceeds its
-                baseline or a slowdown is confirmed. If a planned count is worse than its baseline.
-            CompileUsageError: If an option is unknown, or if a keyword could be an option or an argument of the target
-                (pass the target's arguments in ``kwargs``).
+            CompileCheckFailed: If the target does not compile or, under ``--compile-perf=gate``, if a count is worse
+                than its baseline or a slowdown is confirmed. With ``--compile-plan``, if a count for the generated code
+                is worse than its baseline.
+            CompileUsageError: If an option is unknown or invalid, or if an option and an argument of the target have
+                the same name (then pass the target's arguments in ``kwargs``).
         """
         import torch
 
@@ -100,7 +101,7 @@ class CompileBenchmark:
         given = options | {name: value for name, (value, default) in own.items() if value != default}
         Keywords(FIXTURE, BENCH_OPTIONS | own.keys(), "kwargs").require_clear(target, args, given)
         chosen = {k: v for k, v in self._defaults.items() if k in BENCH_OPTIONS} | options
-        if chosen.get("compile"):  # compile= drops torch.compile options that the call itself does not set
+        if chosen.get("compile"):  # then use only the torch.compile options of this call
             chosen = {k: v for k, v in chosen.items() if k not in TORCH_COMPILE_OPTIONS or k in options}
         if "dynamic_dims" not in options and (dims := chosen.get("dynamic_dims")):
             # dynamic_dims may be set for a whole suite, and not every target has arguments with these names.
@@ -161,7 +162,9 @@ class CompileBenchmark:
         with_spare_stack(self._benchmark.pedantic, timed, rounds=BENCHMARK_ROUNDS, warmup_rounds=2)
 
     def _stored(self, environment: Mapping[str, Any]) -> tuple[StoredTest, list[str]]:
-        """Return this test's stored runs and counts, and the reasons why new times cannot be compared with the runs."""
+        """Return this test's stored runs and counts, and the reasons, if any, why new times cannot be compared with
+        these runs.
+        """
         test, name = self._item.nodeid, name_of(environment)
         speed = baselines.load(self._baselines, name)
         counted = baselines.load(self._baselines, name, "structure")
@@ -181,15 +184,15 @@ class CompileBenchmark:
     def _judge(
         self, sample: SpeedSample, stored: StoredTest, problems: Sequence[str], allow_more: AllowMore | None
     ) -> None:
-        """Compare the sample with the stored runs, measure again in fresh processes if needed, and report the result or
-        fail the test.
+        """Compare the sample with the stored runs, and report the result. If needed, measure again in fresh processes
+        first. Under ``--compile-perf=gate``, a regression fails the test.
         """
         recording = settings.current.update_baselines and not times.can_decide(stored.runs)
         confirms = recording or os.environ.get(fresh_process.CONFIRMS)
         another = None if confirms else partial(self._further, sample)
         tests = in_child.speed_tests(self._item)
         gates = settings.current.perf == "gate" and not settings.current.update_baselines
-        # If a count already fails the test, the times are not confirmed, because this may take minutes.
+        # If a count already fails the test, do not confirm the times with more measurements, which may take minutes.
         decision = decide(
             stored, sample, another, tests=tests, allow_more=allow_more, problems=problems, until_red=gates
         )
@@ -218,8 +221,8 @@ class CompileBenchmark:
         raise CompileCheckFailed(wording.explain(self._item.nodeid, decision, stored), None, findings)
 
     def _further(self, first: SpeedSample, at_most: int) -> Generator[SpeedSample, None, None]:
-        """Measure this test again in fresh processes, and yield the samples. Like the first sample, they use a
-        persistent compile cache or start with an empty one.
+        """Measure this test again in fresh processes, and yield the samples. If the first sample used a persistent
+        compile cache, the processes use it, too; otherwise, each process starts with an empty cache.
         """
         cache = os.environ.get(INDUCTOR) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
@@ -279,10 +282,10 @@ class CompileBenchmark:
 
 
 def _bench(target: Any, args: Sequence[Any], chosen: Mapping[str, Any]) -> Bench:
-    """Create the ``Bench`` that measures the target, eager and compiled, after warming up both.
+    """Create a ``Bench``, which warms up an eager and a compiled version of the target.
 
     Raises:
-        CompileCheckFailed: If the target does not compile; the findings are those of ``check_compile``.
+        CompileCheckFailed: If the target does not compile. The exception contains the findings of ``check_compile``.
     """
     from .._torch.machine_faults import machine_fault
     from ..check.check_compile import KEYWORDS, check_compile
@@ -304,7 +307,7 @@ def _bench(target: Any, args: Sequence[Any], chosen: Mapping[str, Any]) -> Bench
 
 
 def name_of(environment: Mapping[str, Any]) -> str:
-    """Return the name of an environment's baselines folder."""
+    """Return the name of the folder with an environment's baselines, such as ``cpu_torch-2.13``."""
     return baselines.environment_name(environment["device"], environment["torch"], environment["cuda"])
 
 
@@ -312,7 +315,7 @@ def require_counted(allow_more: AllowMore | None) -> None:
     """Check the names and values in ``allow_more``.
 
     Raises:
-        CompileUsageError: If a name is unknown or a value is invalid; the message shows what is valid.
+        CompileUsageError: If a name is unknown or a value is invalid. The message shows valid names or values.
     """
     for name, allowed in (allow_more or {}).items():
         if name not in exact.NAMES:
@@ -321,8 +324,8 @@ def require_counted(allow_more: AllowMore | None) -> None:
             raise CompileUsageError(f"allow_more: {name!r} is not a counted quantity: {hint}")
         if allowed is not None and name in exact.KEPT:
             raise CompileUsageError(
-                f"allow_more: {name} accepts only None, which skips this count, because only a decrease of this count "
-                "is a regression"
+                f"allow_more: {name} must be None, which turns off the comparison of this count: only a decrease of "
+                "this count is a regression, so there is no increase to allow"
             )
         if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
             raise CompileUsageError(

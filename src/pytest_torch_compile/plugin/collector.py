@@ -21,7 +21,9 @@ from . import payload, unwritten
 
 
 class Collector:
-    """The hooks that collect the report's entries, registered only in the process that receives every test's report."""
+    """The hooks that collect the entries of ``report.json``. They are registered only in the process that receives
+    pytest's reports of all tests.
+    """
 
     def __init__(self, folder: Path, config: pytest.Config) -> None:
         self._folder = folder
@@ -89,8 +91,8 @@ class Collector:
             unwritten.fail(session)
 
     def _earlier(self) -> list[Any]:
-        """Return the history from the existing report. If the report cannot be read, start a new history instead of
-        failing the run.
+        """Return the history from the existing ``report.json``. If this file cannot be read, return an empty history,
+        and do not fail the run.
         """
         if not (self._folder / document.FILE_NAME).exists():
             return []
@@ -144,7 +146,9 @@ def _message(report: pytest.TestReport) -> str:
 
 
 def _without_class(message: str) -> str:
-    """Return the message of a usage error without its class name, which the report shows as the kind."""
+    """Return the message of a usage error without the exception's class name, because the report already shows the kind
+    ``usage-error``.
+    """
     return message.removeprefix(f"{CompileUsageError.__module__}.").removeprefix(f"{CompileUsageError.__name__}: ")
 
 

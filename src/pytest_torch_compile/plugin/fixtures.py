@@ -78,7 +78,7 @@ else:
 
     @pytest.fixture
     def compile_benchmark() -> Any:
-        """Raise an error with the command that installs the missing package."""
+        """Raise an error that shows how to install pytest-benchmark, which this fixture needs."""
         raise pytest.UsageError("compile_benchmark needs pytest-benchmark: pip install 'pytest-torch-compile[speed]'")
 
 
@@ -89,7 +89,8 @@ def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any
         from ..findings import CompileUsageError
         from ..speed.measuring.bench import BENCH_OPTIONS
 
-    # compile_options may contain options of compile_check and of compile_benchmark; each ignores the other's options.
+    # compile_options can contain options for compile_check and for compile_benchmark. Each of these fixtures ignores
+    # the other's options.
     known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"} | BENCH_OPTIONS)
     test = request.node.nodeid
     known.require_known(compile_options, f"compile_options of {test}")

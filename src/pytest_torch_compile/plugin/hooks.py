@@ -41,13 +41,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """If a launcher such as torchrun started this process, record SIGTERM while conftest files are imported."""
+    """If a launcher such as torchrun started this process, record any SIGTERM that arrives while conftest files are
+    imported.
+    """
     launched.note_sigterm(early_config)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
-    """In child processes and on ranks other than 0, reset options of other plugins before those plugins read them."""
+    """In child processes of this plugin, and on all ranks except rank 0, reset other plugins' options before those
+    plugins read them.
+    """
     in_child.begin(config)
     launched.begin(config)
     return (yield)
@@ -116,7 +120,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Restore the environment, and the settings of the outer session if this session ran inside another session."""
+    """Restore the environment variables. If this session ran inside another session, also restore the settings of the
+    outer session.
+    """
     if _FOLDER in config.stash:
         config.stash[_FOLDER].close()
     if _OUTER in config.stash:
@@ -136,7 +142,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
-    """Make a pytest-xdist worker exit soon after its controller, once a test file that uses the plugin is collected."""
+    """When a pytest-xdist worker collects a test file that uses the plugin, make sure that the worker exits soon after
+    its controller exits.
+    """
     if hasattr(parent.config, "workerinput") and usage.names_plugin(module_path):
         end_with_session()
 
@@ -180,7 +188,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Before a test that uses the plugin or ``compile_guard``, discard compiled code."""
+    """Before a test that uses the plugin or ``compile_guard``, discard the code that earlier tests compiled."""
     payload.begin(item)
     known_failure.require_valid(item)
     if usage.uses_plugin(item):
@@ -195,7 +203,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Record each check of the test, and show progress."""
+    """Record each check that the test runs, and show progress."""
 
     def hear(report: CompileReport) -> None:
         observed, noted = report.to_dict(), payload.of(item)
@@ -223,7 +231,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Compare the outcome with known-failure markers, and attach the observations to the report."""
+    """Apply the test's known-failure markers to its outcome, and attach the recorded checks and measurements to the
+    report.
+    """
     report = yield
     failures = known_failure.read(item)
     if call.when == "call" and failures:
@@ -234,7 +244,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print a row for each check and each speed test, and update the baselines."""
+    """Print a row for each check and each speed test and, if requested, update the baselines."""
     rows: list[dict[str, str]] = []
     timings: list[dict[str, Any]] = []
     for report, sent in payload.received(terminalreporter):
@@ -272,11 +282,11 @@ def _speed_summary(reporter: pytest.TerminalReporter, config: pytest.Config, tim
 
 
 def _planned(reporter: pytest.TerminalReporter) -> list[tuple[bool, dict[str, Any]]]:
-    """Return the result of each planned test, with whether the test passed."""
+    """Return a (passed, result) pair for each speed test that ``--compile-plan`` planned instead of measuring it."""
     return [(report.passed, result) for report, sent in payload.received(reporter) for result in sent.plans]
 
 
 def _speed_tests(config: pytest.Config) -> tuple[list[str], list[str]]:
-    """Return all collected speed tests, and the files in which only some tests were selected."""
+    """Return all collected speed tests, and the files from which the command line selects only some tests."""
     selected = [argument.split("::")[0] for argument in config.args if "::" in argument]
     return config.stash.get(_SPEED_TESTS, []), selected

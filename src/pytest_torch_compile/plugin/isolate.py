@@ -21,7 +21,8 @@ TO_START = 60.0
 def run(item: pytest.Item) -> list[pytest.TestReport]:
     """Run one test in a fresh pytest process and return its reports. If the process dies or hangs, the test fails."""
     seconds = settings.current.timeout
-    # If the test hangs in the child, pytest-timeout raises its exception here, and ``run`` then ends the child.
+    # If the test hangs in the child, pytest-timeout raises its exception in this process, and ``Child.run`` then
+    # terminates the child.
     ended = child_for(item).run(seconds=(seconds or SECONDS) + TO_START, too_long=(pytest.fail.Exception,))
     hook = item.config.hook
     sent = [hook.pytest_report_from_serializable(config=item.config, data=data) for data in ended.results]

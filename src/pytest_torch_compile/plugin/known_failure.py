@@ -36,8 +36,8 @@ class KnownFailure:
         """Return whether ``error`` is the expected failure: a failed check whose findings all have one of the marker's
         kinds.
 
-        If the marker sets no kinds, no finding may be a ``timeout`` or ``not-observable``, because these say nothing
-        about the checked code.
+        If the marker sets no kinds, return False if there is a ``timeout`` or ``not-observable`` finding, because these
+        findings are not about the checked code.
         """
         if not isinstance(error, CompileCheckFailed):
             return False
@@ -86,7 +86,7 @@ def _arguments(reason: Any = "", kind: Any = None, torch: Any = None) -> tuple[A
 
 
 def apply(report: pytest.TestReport, error: BaseException | None, failures: Sequence[KnownFailure]) -> None:
-    """Turn an expected failure into an xfail, and a test that no longer fails into a failure."""
+    """Report an expected failure as xfailed, and a test that no longer fails as failed."""
     if error is None and report.passed:
         reasons = "; ".join(failure.reason for failure in failures)
         report.outcome = "failed"

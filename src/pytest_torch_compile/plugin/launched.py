@@ -18,11 +18,11 @@ from ..ranks.launched import Others, launch, others
 from . import termination, usage
 from .orphaned import PARENT, end_with_session
 
-# Seconds that a test may continue to run on another rank after it has ended on rank 0.
+# The maximum number of seconds for which a test continues on another rank after it has ended on rank 0.
 TEST_SECONDS = 600.0
-# Seconds that the current test has to fail by itself after a rank is lost; then, the session ends.
+# After a rank is lost, the current test has this many seconds to fail by itself before the session ends.
 END_SECONDS = 8.0
-# Seconds that rank 0 may take to write its report.
+# The time limit for rank 0 to write its report, in seconds.
 REPORT_SECONDS = 60.0
 
 
@@ -35,8 +35,8 @@ _ASKED: pytest.StashKey[list[int]] = pytest.StashKey()
 def takes_part(config: pytest.Config) -> bool:
     """Return whether a launcher started this process as one of several ranks, and the tests use the plugin.
 
-    This function searches the source of the test files, because the answer is needed before other plugins open files to
-    which several ranks would write.
+    This function searches the source text of the test files, because the answer is needed early: before other plugins
+    open files, to which several ranks would then write.
     """
     if _TAKES_PART not in config.stash:
         config.stash[_TAKES_PART] = launch() is not None and any(map(usage.names_plugin, _files(config)))
@@ -189,7 +189,7 @@ class LaunchedSession:
         if here.rank == 0 and not report.failed:
             ranks = range(here.world_size)
             told = self._others.gather(turn, ranks, TEST_SECONDS)
-            late = f"did not report this test within {TEST_SECONDS:g} s after rank 0"
+            late = f"did not report this test within {TEST_SECONDS:g} s after rank 0 did"
             texts = {rank: told[rank] if rank in told else self._others.why_gone(rank, late) for rank in ranks}
             failed = [f"rank {rank}: {text}" for rank, text in texts.items() if text]
             if failed:

@@ -21,17 +21,17 @@ OPTIONS: dict[str, str] = {
     "s3://bucket/folder for loading and saving artifacts",
     "report": "folder for report.json, report.html and summary.md, relative to the root directory",
     "diagnose": "diagnosis of failed checks: off, auto (find the compile stage that causes the failure, and verified "
-    "fixes, in twice the check's time, but at least 3 s and at most 60 s) or full (also find the smallest module that "
-    "fails, in at most 10 minutes)",
+    "fixes; the time limit is twice the duration of the check, but at least 3 s and at most 60 s) or full (also find "
+    "the smallest module that fails; the time limit is 10 minutes)",
     "repro": (
         "folder for scripts that reproduce failed checks, one verified script for each check (relative to the root "
         "directory)"
     ),
     "perf": "speed tests: off (only pytest-benchmark times them), track (report "
     "regressions without failing) or gate (fail on regressions)",
-    "plan": "GPU to plan for, such as H100; on a machine without a CUDA device, speed tests measure nothing: they plan "
-    "the code that Inductor generates for this GPU, and fail if a planned count is worse than its baseline (with "
-    "--compile-perf=track, they only report it)",
+    "plan": "GPU, such as H100; on a machine without a CUDA device, speed tests measure nothing: Inductor generates "
+    "code for this GPU, and a test fails if a count for this code, such as the number of kernels, is worse than its "
+    "baseline (with --compile-perf=track, the test only reports this)",
     "baselines": "folder for baselines, relative to the root directory (default: baselines)",
     "timeout": "time limit for each check in seconds, or for the whole test under --compile-isolate (default: none, "
     "or 30 minutes under --compile-isolate); a check that exceeds the limit fails and reports the line where it hung",
@@ -77,7 +77,7 @@ def read(config: pytest.Config) -> Settings:
     chosen: dict[str, Any] = {}
     for name in (*OPTIONS, *FLAGS):
         given = config.getoption(f"--compile-{name}")
-        # A child process may turn off a flag that the ini file sets.
+        # A child process can turn off a flag that the ini file sets.
         value = config.getini(_key(name)) if given in (None, "") else given
         if value not in (None, ""):
             chosen[name.replace("-", "_")] = value
@@ -104,12 +104,12 @@ def read(config: pytest.Config) -> Settings:
     # Times measured with aot_eager must never be mistaken for times of compiled code.
     if settings.fast and (settings.perf != "off" or settings.update_baselines):
         raise pytest.UsageError(
-            "--compile-fast does not generate code that can be timed: remove --compile-fast, or --compile-perf and "
-            "--compile-update-baselines"
+            "--compile-fast does not generate code that can be timed: remove either --compile-fast, or both "
+            "--compile-perf and --compile-update-baselines"
         )
     if settings.plan and (settings.fast or settings.backend != "inductor"):
         other = "--compile-fast" if settings.fast else f"--compile-backend={settings.backend}"
-        raise pytest.UsageError(f"--compile-plan plans the code that Inductor generates: remove {other}")
+        raise pytest.UsageError(f"--compile-plan requires backend inductor: remove {other}")
     if settings.fast and config.getoption("--compile-backend") == "inductor":
         raise pytest.UsageError("--compile-fast cannot be combined with --compile-backend=inductor: remove one of them")
     return settings
@@ -138,14 +138,14 @@ def _number(option: str, text: str, what: str) -> float:
 
 
 def _known_gpu(text: str) -> str:
-    """Return the name of a known GPU as it is written in the names of baselines folders."""
+    """Return the name of a known GPU, spelled as in the names of baselines folders."""
     if name := known_name(text):
         return name
     raise pytest.UsageError(f"--compile-plan={text}: choose one of {', '.join(CARDS)}")
 
 
 def backend_asked_for(config: pytest.Config) -> str | None:
-    """Return the backend that is set on the command line or in the ini file."""
+    """Return the backend that is set on the command line or in the ini file, or None."""
     return config.getoption("--compile-backend") or config.getini(_key("backend")) or None
 
 
@@ -156,7 +156,7 @@ def _key(name: str) -> str:
 def _refuse_typos(config: pytest.Config) -> None:
     known = {_key(name) for name in (*OPTIONS, *FLAGS)}
     with warnings.catch_warnings():
-        # This attribute has been deprecated since pytest 9.1, but nothing else supports all formats of the ini file.
+        # ``inicfg`` has been deprecated since pytest 9.1, but nothing else supports all formats of the ini file.
         warnings.simplefilter("ignore")
         keys = list(getattr(config, "inicfg", ()))
     for key in keys:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 
 SECONDS = 1.0  # how often to check whether the parent is still running
-PARENT = os.getppid()  # read as early as possible, because the exit of a parent before this line is not detected
+PARENT = os.getppid()  # read early, because this module cannot detect a parent that exits before this line
 
 
 @cache

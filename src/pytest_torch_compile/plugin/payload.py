@@ -1,4 +1,4 @@
-"""The observations of one test, in a record that is filled while the test runs and sent with the test's report."""
+"""Record what a test's checks observe while the test runs, and send this record with the test's report."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Payload:
     checks: list[dict[str, Any]] = field(default_factory=list)  # one entry of the report for each check
     rows: list[dict[str, str]] = field(default_factory=list)  # one row of the terminal's table for each check
     timings: list[dict[str, Any]] = field(default_factory=list)  # the result of each call of compile_benchmark
-    plans: list[dict[str, Any]] = field(default_factory=list)  # the result of each planned call of compile_benchmark
-    structure: dict[str, Any] | None = None  # the entry of the structure baseline, with its environment
+    plans: list[dict[str, Any]] = field(default_factory=list)  # the results of compile_benchmark under --compile-plan
+    structure: dict[str, Any] | None = None  # the test's entry in the structure baseline, and its environment
     accepted: dict[str, Any] | None = None  # breaks and recompiles that exceed the test's budget
     environment: dict[str, Any] = field(default_factory=dict)  # the environment of the process
     usage_error: bool = False  # whether the test called the plugin incorrectly
@@ -66,8 +66,8 @@ def read(report: pytest.TestReport | pytest.CollectReport) -> Payload | None:
 
 
 def received(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[pytest.TestReport, Payload]]:
-    """Yield each report that has a record, with its record. Yield nothing in a child process or a pytest-xdist worker,
-    because the parent process shows and stores the records.
+    """Yield a (report, record) pair for each test report that has a record. Yield nothing in a child process or a
+    pytest-xdist worker, because the parent process shows and stores the records.
     """
     config = terminalreporter.config
     if not (is_child(config) or hasattr(config, "workerinput")):

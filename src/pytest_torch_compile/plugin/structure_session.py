@@ -1,5 +1,5 @@
-"""Record each test's exact counts, such as graphs, guards and recompiles, compare them with the stored counts, and
-write changes to the structure baselines.
+"""Count each test's graphs, guards and recompiles. Compare the counts with those stored in the structure baselines and,
+if requested, write changes to the baselines.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from .usage import shows_existing
 
 
 class StructureSession:
-    """The hooks for structure baselines, registered if ``--compile-perf`` or ``--compile-update-baselines`` requires
-    baselines.
+    """The hooks for structure baselines, registered if ``--compile-perf`` or ``--compile-update-baselines`` is set.
 
     Under ``gate``, a test fails if its checks have a new graph break, or more graphs, recompiles, guards or CUDA graph
     skips than stored, even if its budget allows them. Other changes are listed at the end.
@@ -36,7 +35,7 @@ class StructureSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Record the exact counts of a test that passed and, under ``gate``, compare them with the baseline."""
+        """Record the counts of a test that passed and, under ``gate``, compare them with the baseline."""
         if shows_existing(item):  # checks of --compile-existing have a separate baseline
             return (yield)
         reports: list[CompileReport] = []
@@ -96,7 +95,7 @@ class StructureSession:
             return [*lines, *([stored.problem] if stored.problem else [])]
 
         def merge(old: Mapping[str, structure.Entry]) -> Mapping[str, structure.Entry | None]:
-            # A run without --compile-perf has no counts from timings, so the stored counts are kept.
+            # Without --compile-perf, compile_benchmark does not count kernels or memory, so keep the stored counts.
             return {test: {**_counts(old.get(test)), **entry} for test, entry in entries.items()}
 
         done = baselines.update(self._folder, environment, merge, "structure")

@@ -1,4 +1,4 @@
-"""Shorten the tracebacks that pytest shows for failed checks to the lines of user code."""
+"""Remove this plugin's frames from the tracebacks that pytest shows for failed checks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def without_own_frames(trace: TracebackType | None) -> TracebackType | None:
         entries.append(trace)
         trace = trace.tb_next
     shortened: TracebackType | None = None
-    within = False  # whether the frame that this frame called is removed
+    within = False  # whether the frame that this frame called was removed
     for entry in reversed(entries):
         package = str(entry.tb_frame.f_globals.get("__name__", "")).split(".")[0]
         within = package == PACKAGE or (within and package == "contextlib")

@@ -1,4 +1,4 @@
-"""Report that a file could not be written: with a red line in the summary and a nonzero exit status.
+"""Report a file that could not be written, with a red line in the summary and a nonzero exit status.
 
 No test is marked as failed, and the rest of the summary is still shown.
 """

@@ -109,7 +109,7 @@ def reset() -> None:
 
 
 def speaker(config: pytest.Config) -> Callable[[str], None]:
-    """Return a function that writes a line to the terminal while a test runs."""
+    """Return a function that writes a line to the terminal, even while pytest captures the output of a test."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not hasattr(reporter, "ensure_newline"):  # a pytest-xdist worker has no terminal
         return lambda text: None

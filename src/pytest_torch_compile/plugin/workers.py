@@ -24,8 +24,8 @@ def one_for_each_gpu(config: pytest.Config) -> int | None:
 def measure_alone(config: pytest.Config) -> None:
     """Assign a GPU to a worker, and enable pytest-benchmark, which is normally disabled in workers.
 
-    pytest-benchmark is disabled if ``PYTEST_XDIST_WORKER`` is set when it is configured, so this variable is removed
-    until the session starts.
+    pytest-benchmark disables itself if ``PYTEST_XDIST_WORKER`` is set when pytest is configured, so this variable is
+    removed until the session starts.
     """
     from ..speed.gpus import give_worker_its_own
 

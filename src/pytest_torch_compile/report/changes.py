@@ -23,7 +23,9 @@ class Change:
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """Return the differences, regressions first. Tests are matched by environment and id, or else by id alone."""
+    """Return the differences, regressions first. Tests are matched by environment and id or, if this finds no match, by
+    id alone.
+    """
     before = {test["id"]: test for test in old["tests"]} | {document.key_of(test): test for test in old["tests"]}
     matched = [(before.get(document.key_of(test)) or before.get(test["id"]), test) for test in new["tests"]]
     found = [change for earlier, test in matched for change in _of(earlier, test)]
@@ -80,8 +82,8 @@ def _fingerprints(test: Mapping[str, Any]) -> Breaks:
 
 
 def _breaks(name: str, before: Breaks, after: Breaks) -> Iterator[Change]:
-    """Compare breaks by fingerprint, which stays the same if the line moves or a newer torch version words the reason
-    differently.
+    """Compare breaks by fingerprint, which stays the same if the line moves, or if a newer torch version words the
+    reason differently.
     """
     for fingerprint, (first, *_) in sorted(after.items()):
         if len(after[fingerprint]) > len(before.get(fingerprint, ())):

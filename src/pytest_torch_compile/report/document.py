@@ -77,8 +77,8 @@ def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def summary(tests: Sequence[Mapping[str, Any]], exit_status: int) -> dict[str, Any]:
-    """Return the counts for the summary. ``speedup`` is the geometric mean over the speed tests, or None if there are
-    none.
+    """Return the counts for the summary. ``speedup`` is the geometric mean over the speed tests, or None if no speed
+    test has a speedup.
     """
     outcomes = Counter(test["outcome"] for test in tests)
     checks = [check for test in tests for check in test["checks"]]
@@ -136,8 +136,8 @@ def key_of(test: Mapping[str, Any]) -> str:
 
 
 def clean(value: Any) -> Any:
-    """Convert a value so that it can be written as strict JSON, with only finite numbers, lists and valid UTF-8
-    strings.
+    """Convert a value for strict JSON: floats that are not finite become None, tuples and sets become lists, and other
+    types become strings of valid UTF-8.
     """
     if isinstance(value, Mapping):
         return {clean(str(name)): clean(item) for name, item in value.items()}
@@ -232,8 +232,8 @@ def _badness_of_status(status: int) -> tuple[int, int]:
 
 
 def _merged_history(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the history before the merged runs. History points for the same commit and selection, which come from
-    several shards, are combined into one point.
+    """Return the earlier history of all documents, without the points of the documents themselves. Points with the same
+    commit and selection, usually from several shards, are combined into one point.
     """
     merged: dict[tuple[str, str], dict[str, Any]] = {}
     for document in documents:

@@ -48,7 +48,7 @@ def not_compared_text(target: str, paths: Sequence[str]) -> str:
 
 
 def _head(report: CompileReport) -> str:
-    # A region inside compile_guard chooses its own compile options, so there is no backend, mode or device to show.
+    # Code inside compile_guard calls torch.compile itself, so there is no single backend, mode or device to show.
     how = [f"backend {report.backend}", f"{report.checked_mode} mode"] if report.calls else []
     how += [f"torch {report.torch}", *([report.device] if report.calls else [])]
     if not report.findings:
@@ -127,8 +127,8 @@ def headline(finding: Finding | Mapping[str, Any]) -> str:
 
 
 def _figures(data: Mapping[str, Any]) -> str:
-    """Describe a measured value and its limit: ``largest error 0.5, limit 0.001 (500x)``. Infinity is null in a
-    report.
+    """Describe a measured value and its limit: ``largest error 0.5, limit 0.001 (500x)``. A report stores infinity as
+    null.
     """
     measured, limit = (data[name] if data[name] is not None else math.inf for name in ("measured", "limit"))
     times = f" ({measured / limit:.3g}x)" if 0 < limit < math.inf and measured < math.inf else ""
@@ -148,7 +148,7 @@ def numbered(noun: str, numbers: Sequence[int]) -> str:
 
 
 def number(value: float | complex | None) -> str:
-    """Format a number with up to six digits, such as ``0.5`` or ``1.235e-05``; other types are converted by ``str``."""
+    """Format a float with up to six significant digits, such as ``0.5``. Other types are converted by ``str``."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.6g}" if value and 1e-3 <= abs(value) < 1e5 else f"{value:.3e}" if value else "0"

@@ -39,7 +39,7 @@ def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
     """Return the annotations that fit within the limits, worst first. If a level has too many findings, its final
     annotation contains the number of omitted findings.
 
-    ``prefix`` is the path in the repository of the folder in which pytest ran, or empty for the repository's root.
+    ``prefix`` is the folder in which pytest ran, relative to the repository's root; it is empty for the root itself.
     """
     found = list(_unique([*_errors(made, prefix), *_warnings(made, prefix)]))
     shown: list[Annotation] = []
@@ -72,8 +72,8 @@ def _errors(made: Mapping[str, Any], prefix: str) -> Iterator[Annotation]:
 
 
 def _in_repository(found: view.Found, prefix: str) -> tuple[str, int]:
-    """Return the finding's file and line, or the test's if the finding's file is outside the repository, where GitHub
-    cannot show it.
+    """Return the finding's file and line. If this file is outside the repository, GitHub cannot show it, so return the
+    test's file and line instead.
     """
     inside = not found.file.startswith(("/", "<", "..")) and ":" not in found.file[:3]
     file, line = (found.file, found.line) if inside else (str(found.test["file"]), int(found.test["line"]))

@@ -108,7 +108,7 @@ def _timeline(check: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _split(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return the parts of the compile time, each with its width in percent."""
+    """Return the parts of the compile time, each with its share in percent, which is the width of its bar."""
     # torch's time for dynamo includes AOTAutograd's time, which includes Inductor's time.
     inductor = seconds["inductor"]
     aot = max(0.0, seconds["aot_autograd"] - inductor)
@@ -141,9 +141,11 @@ def _legs(title: str, pair: Mapping[str, float], memory: bool) -> dict[str, Any]
 
 
 def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a change, with the positions of its dot and of the allowed range in percent of the plot's width."""
+    """Return a change and the layout of its plot: the positions of the dot and of the allowed range, in percent of the
+    plot's width.
+    """
     effect = change["effect"]
-    # None means that there is no limit, so any change is allowed.
+    # A floor of None means that there is no limit, so any change is allowed.
     floor = abs(effect if change["floor"] is None else change["floor"])
     reach = 1.25 * max(floor, abs(effect), 1e-6)
     return {

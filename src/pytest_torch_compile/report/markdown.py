@@ -32,7 +32,7 @@ def summary(made: Mapping[str, Any], limit: int = STEP_LIMIT) -> str:
 
 
 def _fill(text: str, pieces: Iterable[str], limit: int) -> str:
-    """Add pieces until the next one would not fit, and report how many were omitted."""
+    """Append pieces to ``text`` until the next piece would not fit, and then append the number of omitted pieces."""
     left, size = 0, len(text.encode("utf-8", "replace"))
     for piece in pieces:
         size += len(piece.encode("utf-8", "replace"))

@@ -10,11 +10,10 @@ LEAST = 20
 
 
 def shortened(names: Sequence[str], width: int, mark: str = "...") -> list[str]:
-    """Shorten the names to ``width`` characters, or, if they would no longer be distinct, to the smallest width at
-    which they stay distinct.
+    """Shorten the names to ``width`` characters. If they would no longer be distinct, shorten them less.
 
-    A name keeps its beginning and end. If several names would look the same, each of them also keeps the part at which
-    they start to differ.
+    A name keeps its beginning and end. If several names would look the same, each of them also keeps the characters
+    where they start to differ.
     """
     longest = max(map(len, names), default=0)
     for size in range(max(LEAST, width), longest, LEAST):
@@ -25,7 +24,7 @@ def shortened(names: Sequence[str], width: int, mark: str = "...") -> list[str]:
 
 
 def _cut(names: Sequence[str], width: int, mark: str) -> list[str]:
-    """Shorten the names to this width; names that would look the same keep the part at which they start to differ."""
+    """Shorten the names to ``width``; names that would look the same keep the characters where they start to differ."""
     short = {name: _middle_out(name, width, mark) for name in names}
     alike = defaultdict(set)
     for name, cut in short.items():
@@ -50,7 +49,7 @@ def _middle_out(name: str, width: int, mark: str) -> str:
 
 
 def _around(name: str, place: int, width: int, mark: str) -> str:
-    """Return the beginning of a name, the part that starts at ``place``, and the end."""
+    """Shorten a name, but keep its beginning, its end, and the characters that start at ``place``."""
     room = width - 2 * len(mark)
     head, tail = room // 4, room // 3
     start = max(head, min(place, len(name) - (room - head)))

@@ -37,7 +37,7 @@ def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def _plan(figures: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """Return a plan's figures, with each launch's line as ``file:line``."""
+    """Return a plan's figures; the location of each kernel launch is replaced by a string, ``file:line``."""
     launches = []
     for launch in figures["launches"]:
         place = launch["location"]
@@ -46,7 +46,7 @@ def _plan(figures: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def speed_entry(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a speed test's result, but not its baseline entry or its raw rounds."""
+    """Return the report's entry for a speed test: its result without the baseline entry and the raw measurements."""
     sample = {name: value for name, value in (result.get("sample") or {}).items() if name not in ("raw", "state")}
     wall = sample.get("wall")
     return {
@@ -70,7 +70,7 @@ def _recompile(found: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def _below(text: str, root: Path) -> str:
-    """Make paths inside ``root`` relative in a guard's text, which ends with the source location that torch appends."""
+    """Make paths inside ``root`` relative in a guard's text. torch appends a source location to this text."""
     for folder in {os.path.realpath(root), str(root)}:
         text = text.replace(f"{folder}{os.sep}", "")
     return text
@@ -118,7 +118,7 @@ def environment() -> dict[str, Any]:
 
 
 def _device(torch: Any) -> str:
-    """Return the name of the accelerator in use, or ``cpu``. A device that is not in use yet is not queried."""
+    """Return the name of the accelerator in use, or ``cpu``. A device that is not initialized is not queried."""
     used = (module for name in ("cuda", "xpu") if (module := getattr(torch, name, None)) and module.is_initialized())
     return next((str(module.get_device_name()) for module in used), "cpu")
 

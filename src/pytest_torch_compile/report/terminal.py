@@ -16,7 +16,9 @@ COLUMNS = ("check", "graphs", "ops", "breaks", "recompiles", "worst error / limi
 
 
 def row(test: str, report: dict[str, Any]) -> dict[str, str]:
-    """Create a check's row from its report's ``to_dict()``; it contains only strings, so that processes can send it."""
+    """Create a check's table row from its report's ``to_dict()``. A row contains only strings, so it can be sent to
+    another process.
+    """
     seen, numerics, seconds = report["observation"], report["numerics"], report["observation"]["compile_seconds"]
     not_compared = numerics["not_compared"]
     kinds = ", ".join(sorted({finding["kind"] for finding in report["findings"]}))

@@ -49,9 +49,8 @@ def by_test(
     history: Sequence[Mapping[str, Any]],
     names: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
-    """Return the tests that have at least two results, each with its plots, worst first.
-
-    ``more`` is the number of omitted tests.
+    """Return a dict with ``tests`` and ``more``. ``tests`` lists the tests with at least two results, worst first, each
+    with its plots. ``more`` is the number of omitted tests.
     """
     found = []
     for test in tests:
@@ -66,8 +65,8 @@ def by_test(
 
 
 def _weight(points: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
-    """Return the sort key for ``by_test``: tests that both passed and failed come first. Then, the number of failures,
-    the changes in counts, the change in speed and the counts decide.
+    """Return the sort key for ``by_test``: tests that both passed and failed come first. Ties are broken, in this
+    order, by the number of failures, the changes in counts, the change in speed, and the counts.
     """
     first, last = points[0], points[-1]
     changed = sum(abs(last[name] - first[name]) for name in ("breaks", "recompiles"))

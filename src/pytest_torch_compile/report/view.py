@@ -40,7 +40,7 @@ class Found:
 
     @property
     def file(self) -> str:
-        """The file to show: the finding's, or else the test's."""
+        """The file to show: the finding's file or, if the finding has no location, the test's file."""
         return str(self._place["file"])
 
     @property
@@ -136,7 +136,7 @@ def percent(log_ratio: float) -> str:
 
 
 def difference(exact: Mapping[str, Any]) -> str:
-    """Format the values of a counted quantity before and after a change."""
+    """Format a change of a count, such as the number of kernels: its name, and its values before and after."""
     before, after = (counted(exact["quantity"], exact[name]) for name in ("before", "after"))
     if before == after:  # a difference of a few bytes is too small for megabytes
         before, after = f"{exact['before']:,}", f"{exact['after']:,} bytes"
@@ -144,10 +144,12 @@ def difference(exact: Mapping[str, Any]) -> str:
 
 
 def counted(quantity: str, value: int) -> str:
-    """Format the value of a counted quantity."""
+    """Format a count: bytes as megabytes, and all other quantities with thousands separators."""
     return size(value) if quantity in ("memory", "bytes_moved") else f"{value:,}"
 
 
 def plans(test: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the figures of a test's plans. They are planned for a GPU, not measured."""
+    """Return the figures of a test's plans. These figures are computed from the code that is generated for a GPU, not
+    measured.
+    """
     return [check["plan"] for check in test["checks"] if "plan" in check]

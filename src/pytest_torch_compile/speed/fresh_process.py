@@ -26,7 +26,7 @@ from .sample import SpeedSample
 
 SAMPLES = "PYTEST_TORCH_COMPILE_SAMPLES"
 CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
-# A test's planned counts: its baseline ``entry``, and the ``places`` of its launches and graph breaks.
+# A test's planned counts: its baseline ``entry``, and the ``places`` (lines) of its kernel launches and graph breaks.
 Left = dict[str, Any]
 
 
@@ -38,7 +38,7 @@ def leave_sample(test: str, sample: SpeedSample) -> None:
 
 
 def leave_plan(test: str, entry: Mapping[str, Any], places: Mapping[str, str]) -> None:
-    """Write a test's planned counts, and the lines of its launches and graph breaks, to the same folder as samples."""
+    """Like ``leave_sample``, but write planned counts, and the lines of kernel launches and graph breaks."""
     _leave(test, {"plan": {"entry": dict(entry), "places": dict(places)}})
 
 
@@ -58,7 +58,7 @@ def run(
 ) -> tuple[dict[str, SpeedSample], Ended]:
     """Run a child process. Returns the measurements of its speed tests, keyed by test id, and how the process ended.
 
-    If ``plans`` is set, the counts of tests that were planned instead of measured are added to it.
+    If ``plans`` is a dict, the counts of tests that were planned instead of measured are added to it.
     """
     with TemporaryFolder("torch-compile-samples-") as folder:
         # PYTEST_XDIST_WORKER would disable pytest-benchmark in the child, which is not a pytest-xdist worker.

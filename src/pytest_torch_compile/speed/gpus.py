@@ -30,7 +30,7 @@ def visible() -> list[str]:
     chosen = os.environ.get(ALL, os.environ.get(VISIBLE))
     if chosen is None:
         return list(by_index.values())
-    # As in CUDA, names may be abbreviated, and devices listed after an unknown device, such as -1, are ignored.
+    # As in CUDA, names can be abbreviated, and devices listed after an unknown device, such as -1, are ignored.
     names = [by_index.get(name.strip(), name.strip()) for name in chosen.split(",")]
     whole = (next((uuid for uuid in by_index.values() if name and uuid.startswith(name)), "") for name in names)
     return list(takewhile(bool, whole))
@@ -47,8 +47,8 @@ def give_worker_its_own(number: int, workers: int) -> None:
 
 @contextmanager
 def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
-    """Yield at most ``at_most`` GPUs: ``own``, which this process has already locked, and idle GPUs, which are locked
-    until the ``with`` block ends.
+    """Yield a list of at most ``at_most`` GPUs: ``own``, which this process has already locked, and idle GPUs, which
+    are locked until the ``with`` block ends.
     """
     with ExitStack() as locks:
         gpus, others = [own], visible()
@@ -83,6 +83,8 @@ def _text(path: Path) -> str:
 
 
 def only(uuid: str, gpus: Sequence[str]) -> dict[str, str | None]:
-    """Return the environment variables for a child that measures on GPU ``uuid``. This process has locked ``gpus``."""
+    """Return the environment variables for a child that measures on GPU ``uuid``. ``gpus`` lists all GPUs that this
+    process has locked.
+    """
     seen = {} if uuid not in visible() else {VISIBLE: uuid}
     return {**seen, HELD_LOCK: os.pathsep.join(gpus)}

@@ -52,8 +52,9 @@ class Compared:
 
 @dataclass(frozen=True)
 class ComparedPlan:
-    """One test's planned counts on both revisions. ``change`` is None if only one revision planned the test, and
-    ``summary`` describes which. ``places`` maps this checkout's launches and graph breaks to lines of code.
+    """One test's planned counts on both revisions: counts for generated code that was not run. ``change`` is None if
+    only one revision has planned counts; then, ``summary`` describes which revision. ``places`` maps this checkout's
+    launches and graph breaks to lines of code.
     """
 
     test: str
@@ -63,13 +64,13 @@ class ComparedPlan:
 
     @property
     def outcome(self) -> str:
-        """The outcome: ``regressed`` if a planned count is worse."""
+        """The outcome: ``regressed`` if a planned count is worse; ``no-baseline`` if only one revision has counts."""
         return self.change.outcome if self.change else "no-baseline"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare this checkout with another revision, and print each test's result. Returns 0, 1 if a test regressed, or 2
-    if the comparison was not possible.
+    """Compare this checkout with another revision, and print each test's result. Returns 1 if a test regressed, 2 if
+    the comparison was not possible, and 0 otherwise.
     """
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
     parser.add_argument("base", help="revision to compare with, such as main or HEAD~1")
@@ -94,7 +95,8 @@ def compare_with(
     in both.
 
     With ``--compile-plan`` among the arguments, on a machine without a CUDA device, the tests are planned instead of
-    measured. Plans are deterministic, so one round is enough.
+    measured: Inductor generates code without running it, and counts for this code are compared. These counts are
+    deterministic, so one round is enough.
 
     ``arguments`` are passed to pytest. Each revision runs its own tests against its own sources: the ``src`` folder
     of its checkout, if there is one, and the checkout itself come first on ``PYTHONPATH``. Every run starts with an
@@ -134,13 +136,19 @@ def compare_with(
 def compared_plans(
     base: Mapping[str, fresh_process.Left], here: Mapping[str, fresh_process.Left]
 ) -> list[ComparedPlan]:
-    """Compare the planned counts of each test."""
+    """Compare the planned counts (counts for generated code that was not run) of each test."""
     compared = []
     for test in sorted({*base, *here}):
         if test not in here:
-            compared.append(ComparedPlan(test, None, "planned only in the base revision: removed here, or failed"))
+            compared.append(
+                ComparedPlan(test, None, "planned only in the base revision: here, the test was removed or failed")
+            )
         elif test not in base:
-            compared.append(ComparedPlan(test, None, "planned only in this revision: new, or failed in the base"))
+            compared.append(
+                ComparedPlan(
+                    test, None, "planned only in this checkout: the test is new, or failed in the base revision"
+                )
+            )
         else:
             change = planned.compare(base[test]["entry"], here[test]["entry"])
             compared.append(ComparedPlan(test, change, change.summary, here[test]["places"]))
@@ -188,7 +196,7 @@ def report(compared: Iterable[Compared]) -> list[str]:
 
 
 def report_plans(compared: Sequence[ComparedPlan]) -> list[str]:
-    """Return a line for each planned test, followed by the kernels and graph breaks that changed."""
+    """Return a line for each test with planned counts, followed by its kernels and graph breaks that changed."""
     lines = ["", "planned counts (nothing was measured):"] if compared else []
     for one in compared:
         lines.append(f"  {one.outcome:12} {one.test}  {one.summary}".rstrip())
@@ -203,7 +211,8 @@ def _run(
     Planned counts are added to ``plans``.
     """
     with TemporaryFolder("torch-compile-cache-") as cache:
-        # Pass these on the command line, because an older revision's plugin may not support the options in a ``Job``.
+        # Pass these options on the command line, because an older revision's plugin may not support the options of a
+        # ``Job``.
         ours = ["--compile-perf=track", f"--compile-cache={cache}", f"--compile-baselines={cache}/none", "-q"]
         if (workers := len(gpus.visible())) > 1 and find_spec("xdist"):
             ours += ["-n", str(workers)]

@@ -18,8 +18,8 @@ class Paired:
     """One quantity, measured in eager and in compiled code: a time per call in seconds, or the peak memory in bytes.
 
     ``log_ratio`` is the mean of log(compiled / eager) over interleaved rounds; it is positive if the compiled value is
-    larger. ``half_width`` is half the width of its 95% confidence interval, which covers only the variation within this
-    process.
+    larger. ``half_width`` is half the width of the 95% confidence interval for ``log_ratio``. The interval covers only
+    the variation within this process.
     """
 
     eager: float

@@ -21,8 +21,8 @@ POLL_SECONDS = 0.05
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Wait until this process may measure. Inside the ``with`` block, no other process that shares the folder measures
-    on the same device. Does nothing if the parent process created no folder.
+    """Wait for this process's turn to measure. Inside the ``with`` block, no other process that shares the folder
+    measures on the same device. Does nothing if the parent process created no folder.
     """
     if not (path := os.environ.get(TURNS)):
         yield

@@ -128,7 +128,7 @@ def test_update_writes_and_shows_before_and_after(tmp_path: Path) -> None:
 
 
 def test_throttled_and_cpu_figures_are_not_stored(tmp_path: Path) -> None:
-    cpu = replace(SAMPLE, problems=("times on CPU are shown, but neither judged nor stored",))
+    cpu = replace(SAMPLE, problems=("times on CPU are shown, but neither stored nor compared with a baseline",))
     lines = finish(tmp_path, result("a.py::t", "inconclusive", cpu, summary="CPU figures"), update=True)
     assert "not stored: a.py::t: CPU figures" in lines
     assert not baselines.load(tmp_path, ENVIRONMENT).entries

@@ -39,9 +39,9 @@ PROFILED_SECONDS = 0.01
 class WarmLeg:
     """One version of the target, eager or compiled, after its warm-up.
 
-    ``run`` performs one call, and ``calls`` is the number of calls in a timed block. ``cold_start`` is the number of
-    seconds that the warm-up calls took in addition to the time that the same number of warm calls takes. ``memory`` is
-    the peak memory in bytes.
+    ``run`` performs one call, and ``calls`` is the number of calls in a timed block. ``cold_start`` is the time of the
+    warm-up calls, minus the time that the same number of warm calls takes, in seconds. ``memory`` is the peak memory in
+    bytes.
     """
 
     run: timing.Run
@@ -51,13 +51,13 @@ class WarmLeg:
 
 
 class Bench:
-    """An eager and a compiled version of ``target(*args, **kwargs)``, called legs, both warmed up.
+    """Two warmed-up versions (legs) of ``target(*args, **kwargs)``: eager and compiled.
 
     Each leg has a separate copy of the target and the inputs. ``train=True`` adds the backward pass from every output
     that requires gradients. If ``train`` is a callable, it is the loss function. ``optimizer`` is a function that
     creates an optimizer from the parameters; if it is set, a whole training step is measured. ``compile`` is any
     ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here. Before
-    compilation, ``dynamic_dims`` are marked as dynamic, as in ``check_compile``.
+    compilation, the dimensions in ``dynamic_dims`` are marked as dynamic, as in ``check_compile``.
 
     Raises:
         CompileUsageError: If the target cannot be copied, the backend or mode is unknown, or ``compile`` is combined
@@ -139,7 +139,9 @@ class Bench:
         state = {"before": self._before, "after": self._state()}
         problems = device_problems(state["before"], state["after"], processes_of_holders())
         if not self._cuda:
-            problems = (f"times on {self.device.type.upper()} are shown, but neither judged nor stored",)
+            problems = (
+                f"times on {self.device.type.upper()} are shown, but neither stored nor compared with a baseline",
+            )
         eager, compiled = self.legs["eager"], self.legs["compiled"]
         return SpeedSample(
             wall=pairs["wall"],

@@ -1,4 +1,4 @@
-"""Reserve CPU cores for a process that measures. Imports neither torch nor pytest.
+"""Reserve CPU cores for a process that measures speed. Imports neither torch nor pytest.
 
 In measurements, a process that could move between all cores was 1% to 4% slower after its first test, and its times
 varied more. Also, on a machine with several devices, two processes that measure at the same time must not use the same

@@ -1,5 +1,5 @@
-"""Measure the kernels, peak memory and synchronizations of a warm call on a CUDA device, to check them against a
-budget.
+"""Count the kernels and synchronizations of a warm call on a CUDA device, and measure its peak memory. These values are
+checked against a budget.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .kernels import Run
 from .workload import workload
 
 WARM_UPS = 3  # with CUDA graphs, the first call is a warm-up, the second is recorded, and the third is a replay
-PROFILED = 4  # exceeds the number of the profiler's own events, so that ``per_call`` rounds them down to 0
+PROFILED = 4  # more than the number of the profiler's own events, so that ``per_call`` rounds their share down to 0
 
 
 @dataclass(frozen=True)

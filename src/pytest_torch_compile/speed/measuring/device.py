@@ -118,7 +118,7 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
 
 
 def processes_of_holders() -> int:
-    """Return how many of this run's processes may use the device: the pytest-xdist workers that share it and, if this
+    """Return how many of this run's processes can use the device: the pytest-xdist workers that share it and, if this
     process was started to confirm a change, all processes that confirm this change.
     """
     workers = int(os.environ.get("PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU", "1"))

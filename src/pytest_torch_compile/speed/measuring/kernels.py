@@ -81,8 +81,9 @@ def profiled(run: Run, calls: int) -> Profiled:
 def interleaved_sessions(
     legs: Mapping[str, Run], calls: Mapping[str, int], sessions: int
 ) -> tuple[dict[str, list[float]], dict[str, Profiled]]:
-    """Run ``sessions`` profiler sessions for each function in ``legs``, alternating between them. Returns two results
-    for each function: the median device time per call in each session, in seconds, and the record of the last session.
+    """Run ``sessions`` profiler sessions for each function in ``legs``, alternating between the functions. Returns two
+    results for each function: the median device time per call in each session, in seconds, and the record of the last
+    session.
     """
     names = list(legs)
     seconds: dict[str, list[float]] = {name: [] for name in names}

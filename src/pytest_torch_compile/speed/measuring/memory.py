@@ -11,7 +11,8 @@ from .kernels import Run
 
 
 def free_leftovers() -> None:
-    """Free memory that earlier tests or autotuning left allocated, because it would distort the next measurement.
+    """Release the memory that earlier tests or autotuning left allocated, because it would distort the next
+    measurement.
 
     This includes cuBLAS's workspace. cuBLAS allocates it at the first matrix product, so only the first measurement
     would include it.
