@@ -1,8 +1,8 @@
 """Generate the parts of the documentation that come from code or data, between markers in the pages.
 
-``python docs/generate.py`` writes them, and with ``--check`` it lists pages that are out of date. They are committed so
-that they can be read without a build. mkdocs loads this file as a hook: on the site, mkdocstrings renders the Python
-reference, and links to files outside docs/ point to the repository.
+``python docs/generate.py`` writes the generated parts. ``python docs/generate.py --check`` only lists the pages that are
+out of date. The generated parts are committed so that they can be read without a build. mkdocs loads this file as a
+hook: on the site, mkdocstrings renders the Python reference, and links to files outside docs/ point to the repository.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ NOTE = "<!-- Made by docs/generate.py from practices.yaml. -->"
 
 
 def generated() -> dict[Path, str]:
-    """All pages with generated parts, with up-to-date contents."""
+    """Return the up-to-date text of each page that has generated parts, keyed by file."""
     pages = {page: page.read_text(encoding="utf-8") for page in PAGES}
     written = {page: filled(text) for page, text in pages.items() if PART.search(text)}
     return {**written, **practices()}
 
 
 def filled(text: str) -> str:
-    """A page with up-to-date generated parts."""
+    """Return the text of a page with its generated parts replaced by up-to-date ones."""
 
     def fill(found: re.Match[str]) -> str:
         made = PARTS[found["name"]](*found["words"].split())
@@ -52,12 +52,12 @@ def filled(text: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """The page as the site shows it."""
+    """Return the Markdown of a page for the site. mkdocs calls this hook for each page."""
     return links_to_repository(rendered_by_mkdocstrings(markdown), page.file.src_uri)
 
 
 def rendered_by_mkdocstrings(markdown: str) -> str:
-    """A page with mkdocstrings directives instead of the Python reference that readers on GitHub see."""
+    """Return the page with mkdocstrings directives in place of the Python reference that readers on GitHub see."""
 
     def directive(found: re.Match[str]) -> str:
         if found["name"] != "python":
@@ -74,7 +74,9 @@ def rendered_by_mkdocstrings(markdown: str) -> str:
 
 
 def links_to_repository(markdown: str, page: str) -> str:
-    """A page whose links to files outside docs/ point to the repository. The report's schema is on the site itself."""
+    """Return the page with links to files outside docs/ pointing to the repository, except for links to the report's
+    schema, which is on the site.
+    """
 
     def link(found: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), found["path"]))
@@ -86,7 +88,7 @@ def links_to_repository(markdown: str, page: str) -> str:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Publish the report's schema, which is part of the package, on the site."""
+    """Add the report's schema, which is a file of the package, to the files of the site. mkdocs calls this hook."""
     from mkdocs.structure.files import File
 
     files.append(File.generated(config, SCHEMA.name, abs_src_path=str(SCHEMA)))
@@ -94,7 +96,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def options() -> str:
-    """The table of options. The first column contains the command-line option and the ini option."""
+    """Return the table of options. The first column contains the command-line option and the ini option."""
     named = {**declared.OPTIONS, **declared.FLAGS}
     rows = [(f"`--compile-{n}`<br>`compile_{n.replace('-', '_')}`", text) for n, text in named.items()]
     return table([("option, and in the ini file", "meaning"), *rows])
@@ -117,18 +119,18 @@ def kinds() -> str:
 
 
 def command() -> str:
-    """Every command with its arguments and options."""
+    """Return a section for each command, with its arguments and options."""
     return "\n\n".join(_command(*one) for one in _commands(cli._parser()))
 
 
 def statuses() -> str:
-    """The exit statuses of every command."""
+    """Return the table of the exit statuses of all commands."""
     rows = [("command", "0", "1"), *((f"`{name}`", *meanings) for name, meanings in cli.STATUSES.items())]
     return f"{table(rows)}\n\nStatus 2: {cli.STATUS_2}."
 
 
 def _commands(parser: argparse.ArgumentParser, name: str = "", text: str = "") -> list[tuple[Any, ...]]:
-    """The commands without subcommands: name, parser and one-line help text."""
+    """Return the name, parser and one-line help text of each command that has no subcommands."""
     nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not nested:
         return [(name, parser, f"{text[:1].upper()}{text[1:]}.")]
@@ -147,7 +149,7 @@ def _command(name: str, parser: argparse.ArgumentParser, help_text: str) -> str:
 
 
 def _written(action: argparse.Action) -> str:
-    """An argument as it is typed."""
+    """Return an argument as a user types it."""
     choices = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else ""
     value = choices or str(action.metavar or action.dest.upper())
     if action.option_strings:
@@ -161,17 +163,17 @@ def table(rows: list[tuple[str, ...]]) -> str:
 
 
 def python(path: str, members: str = "") -> str:
-    """One object of the Python reference, or the named members of a module."""
+    """Return the Python reference of one object, or of the named members of a module."""
     return python_reference.described(path, tuple(members.removeprefix("members=").split(",")) if members else None)
 
 
 def install_command(extras: str = "", *others: str) -> str:
-    """The command that installs the plugin with some extras, and other packages."""
+    """Return the command that installs the plugin with these extras, and other packages."""
     return install.command(extras, " ".join(others))
 
 
 def coverage() -> str:
-    """The table of what the suites cover."""
+    """Return the table of the practices that the suites cover."""
     rows = [("#", "practice", "CPU", "H200", "figure")]
     for p in _practices():
         link = f"[{p['practice']}](coverage/{page_name(p)})"
@@ -180,12 +182,12 @@ def coverage() -> str:
 
 
 def libraries() -> str:
-    """The results of ``check_compile`` on third-party libraries."""
+    """Return the results of ``check_compile`` on third-party libraries."""
     return summary.page()
 
 
 def practices() -> dict[Path, str]:
-    """The pages for the practices that the suites cover, keyed by file."""
+    """Return the pages for the practices that the suites cover, keyed by file."""
     return {PRACTICES.parent / page_name(entry): practice(entry) for entry in _practices()}
 
 
@@ -194,10 +196,10 @@ def page_name(entry: dict[str, Any]) -> str:
 
 
 def practice(entry: dict[str, Any]) -> str:
-    """The page of one practice."""
+    """Return the page of one practice."""
     parts = [NOTE, f"# {entry['practice']}", f"**CPU.** {entry['on_cpu']}", f"**H200.** {entry['on_h200']}"]
     if entry.get("measured") or entry.get("published"):
-        published = [f"- Published: {entry['published']}"] if "published" in entry else []
+        published = [f"- Published elsewhere: {entry['published']}"] if "published" in entry else []
         parts += ["## Figures", "\n".join([*published, *(f"- {figure}" for figure in entry.get("measured", []))])]
     parts += ["## Tests", "\n".join(f"- `{path}`" for path in entry["tests"])]
     parts += [f"Run with {entry['versions']}.", "[All practices](../coverage.md)"]
