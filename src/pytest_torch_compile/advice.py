@@ -96,7 +96,7 @@ NUMPY_NUMBER = (
 )
 DEPENDS_ON_DATA = (
     "the line at which torch stops depends on the value or the size that this op returns; use torch.cond or "
-    "torch.where there instead of a Python branch, or declare the outcome with torch._check(...)"
+    "torch.where on that line instead of a Python branch, or declare the outcome with torch._check(...)"
 )
 OTHER_BREAKS_FIRST = "remove the break at that line first: with fullgraph=True, this op does not break the graph"
 REWRITE = "rewrite the line with operations that torch.compile can trace"
@@ -286,8 +286,8 @@ ONLY_INDUCTOR = (
 def for_break(found: GraphBreak, breaks: Sequence[GraphBreak] = ()) -> str:
     """Return the fix for a graph break: the plugin's advice for a known category, and torch's hint otherwise.
 
-    ``breaks`` contains all breaks of the run; any of the others may have caused this break. If the line is in an
-    installed package, the user cannot change it, so the options for the caller come first.
+    ``breaks`` contains all breaks of the run; any of the others may have caused this break. If the line that caused the
+    break is in an installed package, the user cannot change it, so the fixes in the user's code come first.
     """
     if found.numbers and found.category in NUMBERS_BREAK:
         fix = f"{' and '.join(found.numbers)}: {NUMPY_NUMBER}"
@@ -315,13 +315,15 @@ def for_break(found: GraphBreak, breaks: Sequence[GraphBreak] = ()) -> str:
 
 
 def for_artifact(hint: str, via: str) -> str:
-    """Adapt the fix for a comparison to artifacts that were built with ``via``, whose backend cannot be changed."""
+    """Replace the advice in ``hint`` to try other backends, because the backend of an artifact cannot be changed.
+    ``via`` is the way in which the artifact was built.
+    """
     stages = COMPARE_ARTIFACT if via == "export" else f"{COMPARE_ARTIFACT}, and {TRY_EXPORT}"
     return hint.replace(FIND_STAGE, stages)
 
 
 def for_backend(hint: str, backend: str) -> str:
-    """Adapt a fix that recommends other backends to a check that uses one of these backends already."""
+    """Replace the advice in ``hint`` to try other backends, if the check already uses one of these backends."""
     if backend == "eager":
         hint = hint.replace(FIND_STAGE, _ONLY_TRACED).replace(ONLY_COMPILED_RAISES, _ONLY_TRACED)
     elif backend == "aot_eager":
@@ -343,9 +345,9 @@ def for_guard(cause: str) -> str:
 
 
 def loosen(path: str) -> str:
-    """Return advice on how to accept a small difference in one leaf of the results."""
+    """Return advice on how to accept a small difference in the tensor or number at ``path``."""
     return (
-        "if the difference is expected, set a tolerance for this leaf: "
+        "if the difference is expected, set a tolerance for this value: "
         f"tolerances=Tolerances(leaves={{{path!r}: Tolerance(rtol=..., atol=...)}})"
     )
 

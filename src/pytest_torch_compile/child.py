@@ -76,7 +76,7 @@ class Job:
 
     tests: Sequence[str] | None = None  # test ids or paths that replace the command line's test ids and paths
     options: Mapping[str, Any] = field(default_factory=dict)  # override the command line and ``NOT_INHERITED``
-    speed_tests: int = 0  # number of speed comparisons in the parent's run; determines their error rate
+    speed_tests: int = 0  # number of speed comparisons in the parent's run; their error rate depends on it
     results: str = ""  # file for the child's messages, one JSON value per line
     stacks: str = ""  # file for the stacks of the child's threads, written on SIGUSR1
     parent: int = -1  # a pipe's file descriptor; the other end is closed when the parent exits

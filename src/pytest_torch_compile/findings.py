@@ -28,7 +28,7 @@ SEVERITIES = tuple(  # worst first
 
 
 class Reference(Enum):
-    """The reference against which leaves were judged; the value is shown to users."""
+    """The reference against which compiled results were judged; the enum value is shown to users."""
 
     NOT_NEEDED = "not needed"
     FP64 = "fp64"
@@ -84,9 +84,9 @@ class NumericsReport:
     """How close compiled results were to eager results. ``worst_ratio`` is the largest ratio of an error to its limit;
     if it is greater than 1, there is a finding.
 
-    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding errors, so agreement with an
-    eager run proves little. ``ill_conditioned`` is the number of leaves that passed only because eager is about as
-    sensitive to rounding as compiled code.
+    A leaf is one tensor or other value in the results. ``not_compared`` lists the leaves in which two eager runs differ
+    by more than rounding errors, so agreement with an eager run proves little. ``ill_conditioned`` is the number of
+    leaves that passed only because eager is about as sensitive to rounding as compiled code.
     """
 
     leaves: int = 0
@@ -105,8 +105,8 @@ class Fault:
 
     ``stage`` is the first backend that fails: ``eager`` (dynamo), ``aot_eager``, ``aot_eager_decomp_partition`` or
     ``inductor``. ``op`` is the op whose decomposition or generated code is wrong, and ``switch`` is the first Inductor
-    option that makes the check pass. ``module`` is the path of the smallest submodule that shows the finding on its
-    own, and ``module_type`` is its class.
+    option that makes the check pass. ``module`` is the path of the smallest submodule that reproduces the problem on
+    its own, and ``module_type`` is the class of this submodule.
     """
 
     stage: str = ""
@@ -217,8 +217,8 @@ class CompileUsageError(ValueError):
 
 
 class CompileCheckWarning(UserWarning):
-    """A warning that a check could not compare everything. With ``-W error::pytest_torch_compile.CompileCheckWarning``,
-    a check that raises this warning fails.
+    """The warning that a check issues if it could not compare all results. With
+    ``-W error::pytest_torch_compile.CompileCheckWarning``, a check that issues this warning fails.
     """
 
 

@@ -15,7 +15,7 @@ class Location:
     """A place in source code.
 
     If the observed event happened inside torch or another library, ``library`` is the line in the library, and the
-    other fields describe the line of user code that led to it.
+    other fields describe the line of user code that led to the event.
     """
 
     file: str
@@ -64,9 +64,9 @@ class GraphBreak:
 
     ``stack`` is that chain from the compiled function to the break, outermost first and without torch's functions;
     ``callers`` contains the lines of user code in this chain that lead to ``location``. ``times`` is the number of
-    compilations in which this break occurred. ``module`` is the module that contains the breaking line
+    compilations in which this break occurred. ``module`` is the module that contains the line that caused the break
     (``kornia.filters.canny``); ``installed`` is true if this module belongs to an installed package. ``numbers`` lists
-    the checked code's NumPy scalars that the line uses.
+    the NumPy scalars that this line uses.
     """
 
     location: Location
@@ -86,7 +86,7 @@ class GraphBreak:
 
     @property
     def package(self) -> str:
-        """The package or top-level module that contains the breaking line."""
+        """The package or top-level module that contains the line that caused the break."""
         return self.module.partition(".")[0]
 
 
@@ -108,9 +108,9 @@ class FailedGuard:
 class Recompile:
     """One recompilation, and the guard that failed for each cache entry.
 
-    ``guards`` starts with the most informative guard. This is the first guard with a cause that did not occur in
-    earlier recompiles of the frame or, if there is none, the guard of the newest cache entry. If the recompiled code
-    continues after a graph break, ``after_break`` is the line of this break; otherwise it is 0.
+    ``guards`` starts with the most informative guard. This is the first guard whose cause did not occur in earlier
+    recompiles of the same frame. If all causes occurred earlier, it is the guard of the newest cache entry. If the
+    recompiled code continues after a graph break, ``after_break`` is the line of this break; otherwise it is 0.
     """
 
     frame: str
@@ -160,8 +160,8 @@ class CompileError:
 class LateCompilation:
     """A compilation or autotuning that happened after the warm-up calls.
 
-    ``frame`` is the compiled function and ``location`` its first line; ``caller`` is the line of user code that was
-    running.
+    ``frame`` is the compiled function, and ``location`` is the first line of this function. ``caller`` is the line of
+    user code that was running.
     """
 
     what: Literal["compiled", "compiled the backward", "autotuned"]
@@ -251,7 +251,8 @@ class CompileSeconds:
 
 @dataclass
 class Observation:
-    """Everything that a check or ``compile_guard`` observed about compilation, in order.
+    """Everything that a check or a ``compile_guard`` block observed about compilation. Each list is in chronological
+    order.
 
     ``undecided`` lists missing information without which the check cannot pass: if the list is not empty, the check
     fails.

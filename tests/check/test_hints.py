@@ -179,7 +179,7 @@ def off_by(amount):
 @pytest.mark.parametrize(("amount", "looser"), [(3e-6, True), (1e-4, True), (0.5, False)])
 def test_loosening_is_advised_only_where_the_difference_is_small(amount, looser):
     finding = only(found_in(lambda x: x.sin(), torch.linspace(0, 1, 8), backend=off_by(amount)), "numerics")
-    assert ("set a tolerance for this leaf" in finding.hint) is looser
+    assert ("set a tolerance for this value" in finding.hint) is looser
     assert ("the stage at fault" in finding.hint) is (amount > 1e-5)
 
 

@@ -71,7 +71,7 @@ def test_guard_names_them_too():
 )
 def test_leaf_pattern_that_matches_nothing_is_named(pattern, used):
     report = check_compile(lambda x: x.sin(), X, backend="eager", tolerances=Tolerances(leaves={pattern: LOOSE}))
-    expected = [] if used else [f"tolerances: the leaf pattern {pattern!r} matched no leaf in this check"]
+    expected = [] if used else [f"tolerances: the pattern {pattern!r} matched no value in this check"]
     assert report.ok and report.remarks == expected
 
 
@@ -99,7 +99,7 @@ def test_state_that_is_left_out_and_is_not_there_is_named():
 
     ignored = ["global SEEN*", "attribute cache*"]
     report = check_compile(counts, X, backend="eager", tolerances=Tolerances(ignored=ignored))
-    assert report.remarks == ["tolerances: the leaf pattern 'attribute cache*' matched no leaf in this check"]
+    assert report.remarks == ["tolerances: the pattern 'attribute cache*' matched no value in this check"]
 
 
 def test_option_that_torch_takes_and_does_not_apply_is_named():

@@ -22,8 +22,8 @@ class ArtifactSession:
     """The compile cache artifacts of one process. ``leads`` is true in the main process, which starts the pytest-xdist
     workers and, at the end, uploads the artifacts of all processes.
 
-    Problems with the storage never fail a test: they are reported at the end of the run, and compilation starts with an
-    empty cache.
+    Problems with the storage never make a test fail: they are reported at the end of the run. If the artifacts cannot
+    be loaded, compilation starts with an empty cache.
 
     Raises:
         ArtifactsRefused: If the URL cannot be used on this machine.

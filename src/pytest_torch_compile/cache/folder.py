@@ -19,8 +19,8 @@ INDUCTOR, TRITON = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"
 def variables(folder: Path | str) -> dict[str, str]:
     """Return the environment variables that make Inductor and Triton keep compiled code in a folder.
 
-    Triton's variable is included because Inductor would otherwise set it at the first kernel and never change it. Later
-    kernels would then be written to the first folder, which no longer exists.
+    If Triton's variable were not set, Inductor would set it when it compiles the first kernel, and never change it.
+    Later kernels would then be written to the first folder, which no longer exists.
     """
     return {INDUCTOR: str(folder), TRITON: str(Path(folder, "triton"))}
 

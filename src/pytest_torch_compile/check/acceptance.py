@@ -74,8 +74,8 @@ def in_force(acceptance: Acceptance) -> Iterator[None]:
 
 
 def widened(own: Budget) -> Budget:
-    """Return a check's budget, increased by the breaks and recompiles that its test accepts. With ``--compile-accept``,
-    return the budget unchanged.
+    """Return a check's budget ``own``, increased by the breaks and recompiles that the running test accepts. With
+    ``--compile-accept``, return ``own`` unchanged.
     """
     if current is None or current.accepting:
         return own
@@ -84,8 +84,9 @@ def widened(own: Budget) -> Budget:
 
 
 def note(report: CompileReport, own: Budget) -> None:
-    """Record the breaks and recompiles that exceed ``own``, the check's budget without the breaks and recompiles that
-    its test accepts. With ``--compile-accept``, remove their findings.
+    """Record the breaks and recompiles in ``report`` that exceed ``own``. ``own`` is the check's budget without the
+    breaks and recompiles that the running test accepts. With ``--compile-accept``, remove the findings for these breaks
+    and recompiles.
     """
     if current is None:
         return
@@ -108,7 +109,7 @@ def _number(limit: int | Mapping[str, int]) -> int:
 
 
 def load(path: Path) -> tuple[dict[str, Entry], str]:
-    """Return the file's entries by test id, and a message, which is empty unless the file cannot be used."""
+    """Return the file's entries by test id, and an error message, which is empty if the file can be used."""
     try:
         return _read(path), ""
     except baselines.BaselineError as error:
@@ -116,7 +117,8 @@ def load(path: Path) -> tuple[dict[str, Entry], str]:
 
 
 def update(path: Path, changed: Mapping[str, Entry | None]) -> Path | None:
-    """Update a file's entries; None removes an entry. A damaged file is renamed, and its new path is returned.
+    """Update a file's entries; None in ``changed`` removes an entry. Rename a damaged file, and return its new path;
+    otherwise return None.
 
     Raises:
         BaselineError: If the file was written by a version of this package that uses another schema version.

@@ -27,7 +27,7 @@ from .steady import after_warm_up
 
 @dataclass
 class Run:
-    """The results of making all calls in compiled code and comparing them with the eager run."""
+    """The compiled run of all calls, and the comparison of each call with the eager run."""
 
     seen: Observation
     rows: list[CallReport] = field(default_factory=list)

@@ -124,8 +124,8 @@ def check_compile(
         optimizer: A function ``params -> Optimizer``. Parameters and buffers are compared after the optimizer steps.
         steps: The number of optimizer steps in each call.
         max_graph_breaks: The number of allowed graph breaks (default 0). Alternatively, a dict of limits by torch
-            version, ``{"<2.8": 2, ">=2.8": 0}``, or by the package that contains the breaking line, ``{"mypackage": 0,
-            "*": 3}``.
+            version, ``{"<2.8": 2, ">=2.8": 0}``, or by the package that contains the line that caused the graph break,
+            ``{"mypackage": 0, "*": 3}``.
         max_recompiles: The number of allowed recompiles (default 0). Alternatively, a dict of limits by torch version.
         accepted_breaks: Fingerprints of graph breaks that do not count toward ``max_graph_breaks``.
         budget: Limits on counted quantities, ``Budget(max_kernels=4, max_syncs=0)``. If any of the preceding three
@@ -214,8 +214,8 @@ KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
 def _examined_in_time(
     work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, ops: CheckedOps | None
 ) -> CompileReport:
-    """Return the check's report or, after a timeout, a report that shows the line that hung. The results for custom ops
-    are stored in ``ops``.
+    """Return the check's report or, after a timeout, a report that shows the line that hung. Unless ``ops`` is None,
+    check the custom ops too, and store the results in ``ops``.
     """
     report = None
     with time_limit(settings.current.timeout) as limit, machine_faults_named(), checking(target_name(work.target)):
@@ -296,7 +296,7 @@ def _findings(work: Work, run: Run, budget: Budget, compiling: Compiling) -> lis
 
 
 def _remarks(run: Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
-    """Return notes on a run; an empty list for an incomplete run, which did not compare all leaves."""
+    """Return notes on a run; an empty list for an incomplete run, which did not compare all values."""
     if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
         return []
     paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}

@@ -57,8 +57,8 @@ def definition(target: Any) -> Location | None:
 
 
 def located(seen: Observation, target: Any, calls: Sequence[Call] = ()) -> None:
-    """Replace locations in torch's files with the line where the target is defined, and record which NumPy scalars each
-    breaking line uses.
+    """Replace locations in torch's files with the line where the target is defined. For each graph break, record the
+    NumPy scalars that its line uses.
     """
     place = definition(target)
     if place is None or is_torch(place.file):

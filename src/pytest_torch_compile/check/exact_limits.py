@@ -54,7 +54,7 @@ class Figures:
 
 
 def require_countable(budget: Budget, work: Work | None = None, compiling: Compiling | None = None) -> None:
-    """Reject limits on quantities that cannot be counted on this machine, since such a limit could never be exceeded.
+    """Reject limits on quantities that cannot be counted on this machine, because these limits could never be exceeded.
 
     ``work`` is None in ``compile_guard``, which does not know in advance which code runs.
 

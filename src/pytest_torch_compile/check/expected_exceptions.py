@@ -61,8 +61,8 @@ def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> 
 def given_up(
     seen: Observation, errors: Mapping[int, BaseException], calls: Sequence[Call], budget: Budget
 ) -> list[Finding]:
-    """Return findings for functions that raised an exception while torch traced them. In later calls, torch runs such a
-    function eagerly as a whole, even if it has already compiled parts of it.
+    """Return findings for functions that raised an exception while torch traced them. In later calls, torch runs these
+    functions entirely in eager, even if parts of them are already compiled.
     """
     later = max((number for number, call in enumerate(calls, 1) if not call.exceptions), default=0)
     return [

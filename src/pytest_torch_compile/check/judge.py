@@ -44,9 +44,9 @@ def judge(
     limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from
     torch's defaults; if a deviation caused a finding, the finding mentions the deviation.
 
-    ``dynamic`` is the argument of ``torch.compile``. ``stopped_at`` is set if a first run with ``fullgraph=True``
-    failed, ``seen`` is from a second run without it, and torch captures more ops with ``fullgraph=True``. It is the
-    line at which the first run failed.
+    ``dynamic`` is the argument of ``torch.compile``. ``stopped_at`` is the line at which a first run with
+    ``fullgraph=True`` failed. It is set only if ``seen`` is from a second run without ``fullgraph=True``, and this
+    torch version captures more ops with ``fullgraph=True``.
     """
     findings = _graph_breaks(seen.graph_breaks, budget, stopped_at) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget, dynamic)
@@ -69,7 +69,7 @@ def _number(limit: int | Mapping[str, int]) -> int:
 
 
 def not_observable(undecided: Sequence[str]) -> list[Finding]:
-    """Return the finding for missing information without which the check cannot pass."""
+    """Return a finding if torch did not provide information without which the check cannot pass."""
     if not undecided:
         return []
     message = "this check cannot pass, because torch did not provide information that the check needs"
@@ -123,8 +123,8 @@ def graph_break_finding(found: GraphBreak, total: str, breaks: Sequence[GraphBre
 
 
 def _captured_by_fullgraph(finding: Finding, stopped_at: Location, breaks: Sequence[GraphBreak]) -> Finding:
-    """Adapt the finding for a break at an op that torch captures with fullgraph=True. Its cause is ``stopped_at``, the
-    line at which torch stopped with fullgraph=True.
+    """Adapt the finding for a graph break at an op that torch captures with fullgraph=True. The cause of the break is
+    ``stopped_at``, the line at which torch stopped with fullgraph=True.
     """
     place = (stopped_at.file, stopped_at.line)
     if finding.location is not None and place == (finding.location.file, finding.location.line):
@@ -242,7 +242,7 @@ def _nothing_compiled(seen: Observation) -> Finding:
         hint = advice.OPEN_EARLIER
     elif seen.graph_breaks:
         places = list(dict.fromkeys(found.location.shown() for found in seen.graph_breaks))
-        why = f"the code breaks at {', '.join(places[:3])}, and no tensor op is left to compile"
+        why = f"the graph breaks at {', '.join(places[:3])}, and no tensor op is left to compile"
         hint = advice.REMOVE_BREAKS
     else:
         why = (

@@ -20,7 +20,7 @@ from ..observation import Deviation, Location, Observation
 
 
 def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
-    """Raise if the check is not possible.
+    """Raise an exception if the errors in the two records show that the check is not possible.
 
     Raises:
         CompileUsageError: If both runs raise unexpectedly, so the error is in the target. Also if memory ran out, the
@@ -110,8 +110,8 @@ def error_findings(
 
 
 def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:
-    """Remove the findings about exceptions in calls in which a compilation failed, because the failed compilation is
-    already a finding.
+    """Return ``compared`` without the findings about exceptions in calls whose compilation failed, because the failed
+    compilation is reported as a separate finding.
     """
     failed = {error.call for error in seen.errors if not error.swallowed}
     return [one for one in compared if one.kind != "exception" or not failed & set(one.calls)]

@@ -25,9 +25,11 @@ def unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:
 
 
 def unused_tolerances(tolerances: Tolerances, paths: Iterable[str]) -> Iterator[str]:
-    """Yield a line for each pattern in ``Tolerances`` that matches no compared or ignored leaf."""
+    """Yield a line for each pattern in ``Tolerances`` that matches none of ``paths``, the paths of compared or ignored
+    values.
+    """
     for pattern in tolerances.unmatched(paths):
-        yield f"tolerances: the leaf pattern {pattern!r} matched no leaf in this check"
+        yield f"tolerances: the pattern {pattern!r} matched no value in this check"
 
 
 def not_judged_by(no_reference: BaseException | None, no_perturbed: BaseException | None) -> Iterator[str]:

@@ -32,8 +32,8 @@ def require_warmup(warmup: int | None, calls: int) -> None:
 
 @contextmanager
 def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) -> Iterator[None]:
-    """Append the compilations inside the ``with`` block to ``late`` if the block runs a call after the warm-up.
-    ``number`` is the number of this call, counted from 1.
+    """Append the compilations inside the ``with`` block to ``late`` if call ``number``, which runs in the block, comes
+    after the ``warmup`` calls. Calls are counted from 1.
     """
     if warmup is None or number <= warmup:
         yield
@@ -43,7 +43,9 @@ def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) 
 
 
 def warm_up_only(seen: Observation, warmup: int | None) -> Observation:
-    """Return the observation without the recompiles after the warm-up, because they are reported separately."""
+    """Return the observation without the recompiles after the warm-up, because these recompiles are reported
+    separately.
+    """
     if warmup is None:
         return seen
     return replace(seen, recompiles=[recompile for recompile in seen.recompiles if recompile.call <= warmup])

@@ -19,8 +19,8 @@ from ..observation import Location
 # C code must return to Python before the exception is raised.
 AGAIN_SECONDS = 10.0
 # An exception inside one of these functions would leave a context manager, such as one of torch's modes, half entered
-# or half exited, which would change the behavior of all later code. So an interruption there is postponed, but not
-# forever, because the function itself may hang.
+# or half exited, which would change the behavior of all later code. So an interruption in these functions is postponed,
+# but not forever, because the function itself may hang.
 _CHANGING = frozenset({"__enter__", "__exit__"})
 _INNERMOST = 20
 SOON_SECONDS = 0.05
@@ -37,7 +37,7 @@ class TimeIsUp(BaseException):
 
 
 class TimeLimit:
-    """The time limit for one check; ``findings`` contains a finding once the limit is reached."""
+    """The time limit for one check. If the check exceeds the limit, ``findings`` contains a finding."""
 
     def __init__(self, seconds: float) -> None:
         self.findings: list[Finding] = []
@@ -80,7 +80,7 @@ class TimeLimit:
 
     def raise_in_main(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal: raise ``TimeIsUp`` in the main thread, unless the thread is entering or exiting a context
-        manager. In this case, the watching thread soon interrupts it again.
+        manager. In this case, the watching thread soon interrupts the main thread again.
         """
         if self._done.is_set():
             return

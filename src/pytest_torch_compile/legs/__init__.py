@@ -1,1 +1,3 @@
-"""The runs of a check, called legs. Each leg makes all of the check's calls; all legs start from the same state."""
+"""A check runs its target several times, for example in eager and compiled. Each run, called a leg, makes all of the
+check's calls and starts from the same state.
+"""

@@ -79,7 +79,7 @@ def sizes(make_inputs: Callable[..., Any], **dimensions: Iterable[int]) -> list[
     """Create one call for every combination of sizes: ``sizes(make_inputs, batch=[1, 2, 8], length=[16, 32])``.
 
     ``make_inputs(batch=1, length=16)`` returns an item of ``calls=``: a ``call(...)``, a tuple of positional arguments,
-    a dict of keyword arguments, or a single argument. The dimension that is passed last varies fastest.
+    a dict of keyword arguments, or a single argument. The size of the last dimension varies fastest.
 
     Raises:
         CompileUsageError: If no dimensions are passed, or a dimension has no sizes.
@@ -114,10 +114,12 @@ def padded(lengths: Iterable[int], *, multiple: int) -> list[int]:
 def random_lengths(
     count: int, *, low: int, high: int, seed: int = 0, distribution: Callable[[random.Random], float] | None = None
 ) -> list[int]:
-    """Draw ``count`` random lengths from ``low`` to ``high``, inclusive. The seed determines the lengths.
+    """Draw ``count`` random lengths from ``low`` to ``high``, inclusive. The same seed always produces the same
+    lengths.
 
-    ``distribution`` is a function that draws one length with a ``random.Random``. The length is rounded and clamped to
-    the range. An example is ``lambda r: r.lognormvariate(3, 1)``. By default, lengths are uniformly distributed.
+    ``distribution`` takes a ``random.Random`` and returns one length: ``lambda r: r.lognormvariate(3, 1)``.
+    Each length is rounded, and is clamped to the range from ``low`` to ``high``. By default, lengths are uniformly
+    distributed.
 
     Raises:
         CompileUsageError: If the range is empty or ``count`` is less than 1.

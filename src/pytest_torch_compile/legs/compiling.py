@@ -70,7 +70,7 @@ class Compiling:
             dynamic=self.dynamic,
             backend=self.backend,
             mode=self.mode,
-            options=None if self.options is None else dict(self.options),  # a copy, because torch removes some options
+            options=None if self.options is None else dict(self.options),  # torch deletes entries from this dict
             **support.newer_arguments(self.more),
         )
 

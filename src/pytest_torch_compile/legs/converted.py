@@ -28,11 +28,11 @@ def to_float64(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
-    """Replace the data of every tensor that ``change`` converts, for one run of the calls.
+    """Replace the data of every tensor in the snapshot with the result of ``change``, for one run of the calls.
 
     The tensor objects stay the same, but their data is in new memory. Tensors that shared a storage share a new
-    storage. A tensor whose memory cannot be replaced (a non-leaf, a subclass, an inference tensor) is replaced with a
-    new object.
+    storage. If the memory of a tensor cannot be replaced, the tensor object itself is replaced, for example for a
+    tensor with a ``grad_fn``, a tensor subclass or an inference tensor.
     """
     bases: dict[tuple[Any, ...], torch.Tensor] = {}
     for tensor in snapshot.tensors():
@@ -77,7 +77,7 @@ def _converted_whole(tensor: torch.Tensor, change: Convert) -> torch.Tensor:
             changed = torch.nn.Parameter(changed, tensor.requires_grad)
         changed.requires_grad_(tensor.requires_grad)
     if not is_wrapper(tensor):
-        changed.__dict__.update(tensor.__dict__)  # copies the marks for dynamic dimensions
+        changed.__dict__.update(tensor.__dict__)  # mark_dynamic stores its marks in this dict
     return changed
 
 

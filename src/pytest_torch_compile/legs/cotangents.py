@@ -9,8 +9,8 @@ import torch
 
 
 def cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """Return a random gradient for each output tensor, from which backward starts. The same seed returns the same
-    gradients in eager and compiled runs. Backward from the sum of all elements would hide errors that cancel each other
+    """Return a random gradient for each output tensor; backward starts from these gradients. The same seed always
+    produces the same gradients. If backward started from the sum of all elements, errors of opposite sign would cancel
     out.
     """
     generator = torch.Generator("cpu").manual_seed(seed)
@@ -18,11 +18,11 @@ def cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]
 
 
 def _cotangent(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    if tensor.is_nested:  # a nested tensor's sizes are not plain numbers, so the gradients are drawn for its values
+    if tensor.is_nested:  # the size of a nested tensor is not a number, so draw for values()
         made = torch.empty_like(tensor.detach())
         made.values().copy_(_cotangent(tensor.values(), generator))
         return made
     draw = partial(torch.randn, tensor.shape, generator=generator, dtype=torch.float32, device="cpu")
-    # Rounded to bfloat16, whose values are exact in float32 and float64, so that all runs get the same gradients.
+    # Round to bfloat16. Its values are exact in float32 and float64, so all runs get the same gradients.
     noise = torch.complex(draw(), draw()) if tensor.is_complex() else draw().bfloat16()
     return noise.to(device=tensor.device, dtype=tensor.dtype)

@@ -320,7 +320,7 @@ class Memory:
 
 
 def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder]:
-    """Yield the holders of an object's writable content.
+    """Yield a holder for each part of an object's content that code can change.
 
     Raises:
         Unreadable: If the data of a tensor cannot be accessed.
@@ -342,8 +342,8 @@ def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder
         yield known
     elif is_a(value, torch.nn.Module):
         yield Attributes(value)
-        # The tables of parameters, submodules and hooks get separate holders, because ``reached`` does not visit the
-        # tables themselves.
+        # A module's dicts of parameters, submodules and hooks get separate holders, because ``reached`` does not yield
+        # these dicts.
         yield from (Items(table) for table in attributes(value).values() if is_a(table, (dict, set)))
     elif is_a(value, types.FunctionType) or is_open(value):
         yield Attributes(value)

@@ -108,8 +108,8 @@ def keyword_options(function: Callable[..., Any]) -> frozenset[str]:
 def clear_keywords(holder: str, also: Iterable[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that makes a function reject ambiguous keywords.
 
-    The decorator checks the keywords before it calls the function. Inside the function, it is unknown whether the
-    caller passed an option with its default value, or did not pass the option.
+    The decorator checks the keywords before it calls the function, because the function cannot distinguish an option
+    that was passed with its default value from an option that was not passed.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

@@ -14,7 +14,7 @@ _Named = dict[Any, Any]
 
 class LateImport:
     """An import that happens during a run. ``end`` finds the variables, attributes and items that changed during the
-    import. It adds the changes to the snapshot's initial contents, from which every run starts.
+    import, and adds these changes to the snapshot's initial contents, from which every run starts.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:

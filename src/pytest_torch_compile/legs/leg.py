@@ -36,8 +36,8 @@ from .named_state import NamedState
 from .snapshot import Contents, Snapshot
 from .targets import DynamicDims, Factory, argument_label, argument_names, mark_dynamic, modules_of
 
-# The prefix that a compiled module adds to parameter names. It is removed, because a wrapper may compile parts of a
-# target in place.
+# The prefix that a compiled module adds to parameter names. This prefix is removed, because the function passed as
+# compile= may compile submodules in place.
 COMPILED = "_orig_mod."
 
 Loss = Callable[[Any], torch.Tensor]
@@ -48,8 +48,8 @@ OptimizerFactory = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
 class Work:
     """The target and calls of a check, and the options that are the same in each of its runs.
 
-    ``snapshots`` selects where copies of the caller's tensors are kept: ``"host"`` or ``"device"``. None chooses based
-    on the size of the copies and the device's free memory.
+    ``snapshots`` selects where copies of the caller's tensors are kept: ``"host"`` or ``"device"``. With None, the
+    choice depends on the size of the copies and on the device's free memory.
     """
 
     target: Any
@@ -64,8 +64,8 @@ class Work:
 
 
 class World:
-    """The state that all runs share with the caller: everything that the target and the calls reach by reference or
-    refer to by name. Each run restores this state afterwards.
+    """The state that all runs share with the caller: all objects that are reachable from the target and the calls, and
+    the variables to which their code refers by name. Each run restores this state afterwards.
     """
 
     def __init__(self, work: Work) -> None:
@@ -89,7 +89,7 @@ class World:
                 self.names.listening(False)
 
     def not_observable(self) -> list[str]:
-        """Return a line about the types whose state could be neither compared nor restored; empty if there are none."""
+        """Return a line that lists the types whose state could be neither compared nor restored, or an empty list."""
         return self.snapshot.not_observable()
 
 
@@ -106,8 +106,8 @@ class Leg:
     compiling it; without it, the target runs in eager.
 
     ``modules`` maps names to the target's modules. ``change`` converts the tensors to another dtype or device.
-    ``holds_records`` is true if a call's record is still used after later calls. ``mode`` is the context manager in
-    which the calls run.
+    ``holds_records`` is true if the record of a call is still used after later calls have run. ``mode`` is the context
+    manager in which the calls run.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class Leg:
         return _Left(outcome.while_it_lasts(_flat(state), snapshot), outcome.while_it_lasts(kept, snapshot))
 
     def _settle(self, record: CallRecord, arguments: Flat, left: _Left, before: Contents, *, last: bool) -> None:
-        """Replace the values in the record with values that remain valid after the caller's contents are restored."""
+        """Replace the values in the record with values that remain valid after the caller's state is restored."""
         own = self._holds_records and not last
         held_on_to = {storage_key(tensor) for tensor in record.kept.tensors.values()} - {None}
 
@@ -322,7 +322,7 @@ class Leg:
     @contextmanager
     def _own_random_stream(self, record: CallRecord) -> Iterator[None]:
         with kept_rng():
-            seed_accelerator(self._work.seed)  # affects a device that this call or another run initializes
+            seed_accelerator(self._work.seed)  # for a device that is initialized later
             set_rng_state(self._rng)
             set_host_rng_state(self._host_rng)
             try:

@@ -1,4 +1,5 @@
-"""Find state to which code refers by name: global variables, attributes of classes and functions, and their contents.
+"""Find state to which code refers by name: global variables, attributes of classes and functions, and the objects that
+these variables and attributes contain.
 
 This state is found during the eager run: when a function starts, the names in its code are resolved before the code can
 change anything.
@@ -26,8 +27,8 @@ _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 
 
 class NamedState:
-    """A listener that is notified of each code object before the code runs. It adds to a snapshot the variables and
-    attributes to which the code refers by name.
+    """A listener that is notified of each code object before the code runs. The listener adds the variables and
+    attributes to which the code refers by name to a snapshot.
 
     Changes that an import makes (for example to a registry) are kept, because Python imports a module only once.
     """
@@ -75,8 +76,8 @@ class NamedState:
         self._import = None
 
     def _note(self, value: Any) -> None:
-        """Add the state of an object that the target reaches: a function's variables, or the attributes of an object's
-        class.
+        """Add the state of an object that is reachable from the target: a function's variables, or the attributes of
+        the object's class.
         """
         if is_a(value, types.FunctionType):
             self._note_function(value)

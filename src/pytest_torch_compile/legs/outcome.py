@@ -162,8 +162,8 @@ def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
 
 
 def while_it_lasts(flat: Flat, snapshot: Snapshot) -> Flat:
-    """Return the structure, with copies in place of tensors that consist of several parts (such as sparse tensors).
-    Call this function before the tensors' state is restored.
+    """Return the structure with a copy of each tensor that consists of several tensors, such as a sparse tensor. Call
+    this function before the tensors' state is restored.
     """
     return _with_tensors(flat, lambda tensor: _copied_whole(tensor, snapshot))
 

@@ -27,7 +27,7 @@ EMPTY: Any = object()
 """The content of a variable that has no value."""
 
 PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
-"""The most common types: immutable values without parts."""
+"""The most common types whose values are immutable and contain no other objects."""
 
 # Objects from these packages are not walked: they contain no model state, or too many other objects.
 _CLOSED = (sys.stdlib_module_names - {"__main__", "types", "collections", "argparse"}) | {
@@ -51,12 +51,12 @@ Parts = Iterator[tuple[str, Any]]
 
 
 def is_plain(value: Any) -> bool:
-    """Return whether a value is immutable and has no parts, without calling a metaclass's ``__hash__``."""
+    """Return whether the type of a value is in ``PLAIN``, without calling a metaclass's ``__hash__``."""
     return type(type(value)) is type and type(value) in PLAIN
 
 
 def parts(value: Any) -> Parts:
-    """Yield the access path and the value of each part of ``value``. Examples of paths are ``.name``, ``[0]`` and
+    """Yield each object that ``value`` contains or refers to, with its access path, such as ``.name``, ``[0]`` or
     ``['key']``.
     """
     if is_plain(value) or is_a(value, (str, bytes, int, float)):
@@ -193,8 +193,8 @@ def content(cell: types.CellType) -> Any:
 
 
 def reached(roots: Iterable[Any], closed: Container[object] = ()) -> Iterator[Any]:
-    """Yield all objects that are reachable from the roots, including the roots but excluding plain values. Each object
-    appears once.
+    """Yield all objects that are reachable from the roots, and the roots themselves, but no objects whose type is in
+    ``PLAIN``. Each object appears once.
 
     Objects whose ids are in ``closed`` are skipped, as is everything that is reachable only through them.
     """

@@ -35,8 +35,8 @@ class ReferenceLeg(Leg):
     If the eager run draws random numbers, an additional run with the original dtypes records them, and the fp64 run
     replays them.
 
-    If the random numbers cannot be replayed (for example, those for dropout inside a fused attention kernel), the
-    record has an error, and the call has no reference.
+    If the random numbers cannot be replayed (for example, the random numbers for dropout inside a fused attention
+    kernel), the record has an error, and the call has no reference.
     """
 
     def __init__(self, work: Work, eager: Leg) -> None:

@@ -49,7 +49,7 @@ class Contents:
 
 
 class Snapshot:
-    """A snapshot of the initial contents of all writable objects that ``roots`` reach."""
+    """A snapshot of the initial contents of all writable objects that are reachable from ``roots``."""
 
     def __init__(self, roots: Iterable[Any], *, on_host: bool | None = None, training: bool = False) -> None:
         self.holders: dict[Key, Holder] = {}
@@ -259,8 +259,8 @@ class Snapshot:
         return [holder.value for holder in self.holders.values() if isinstance(holder, TensorObject)]
 
     def not_observable(self) -> list[str]:
-        """Return a line about state that cannot be read, and is therefore neither compared nor restored; empty if there
-        is none.
+        """Return a line that lists the types whose state cannot be read, and is therefore neither compared nor
+        restored, or an empty list.
         """
         unread = (value for value in self.unreadable.values() if not (is_a(value, torch.Tensor) and is_lazy(value)))
         kinds = sorted({type(value).__name__ for value in unread})
@@ -272,7 +272,7 @@ class Snapshot:
 
 
 def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
-    """Return the data as a tensor of the original class."""
+    """Return ``data`` as a tensor with the class and the ``requires_grad`` flag in ``state``."""
     with without_torch_function(), torch.inference_mode(data.is_inference()):
         if state.kind is torch.nn.Parameter:
             return torch.nn.Parameter(data, state.requires_grad)
@@ -281,8 +281,8 @@ def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
 
 
 def _needs_host(tensors: Iterable[torch.Tensor], training: bool) -> bool:
-    """Return whether copies must be kept on the host. This is the case if a device has too little memory for a copy of
-    the tensors and for their data in float64, or if a large model is trained.
+    """Return whether copies must be kept on the host. This is the case if a device has too little memory for both a
+    copy of the tensors and their data in float64, or if a large model is trained.
     """
     copies: Counter[torch.device] = Counter()
     doubles: Counter[torch.device] = Counter()

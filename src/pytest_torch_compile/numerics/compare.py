@@ -26,12 +26,12 @@ Legs = tuple[Flat, Flat]  # the eager values and the compiled values
 
 @dataclass
 class Comparison:
-    """The result of comparing one call. ``reference`` is the type of reference run that was used for leaves outside
+    """The result of comparing one call. ``reference`` is the type of reference run that was used for values outside
     their tolerance.
 
-    ``not_compared`` lists the leaves in which two eager runs differ by more than rounding, and ``ignored`` lists the
-    leaves that ``Tolerances.ignored`` excludes. If ``raised`` is true, a run raised an exception, and no values were
-    compared.
+    ``leaves`` contains the result for each tensor or number. ``not_compared`` lists the paths of values that differ
+    between two eager runs by more than rounding, and ``ignored`` lists the paths that ``Tolerances.ignored`` excludes.
+    If ``raised`` is true, a run raised an exception, and no values were compared.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -60,9 +60,9 @@ def compare_calls(
     """Compare the eager and compiled records of one call.
 
     ``reference`` returns the call's record from the eager fp64 run, and ``repeat`` returns the call's record from a
-    second eager run. Each returns None if its run failed, and is called only if a leaf needs its result. ``perturbed``
-    yields the call's records from eager runs with perturbed rounding, which are requested only while at least one leaf
-    fails.
+    second eager run. Each returns None if its run failed, and is called only if the comparison needs its result.
+    ``perturbed`` yields the call's records from eager runs with perturbed rounding. These runs are requested only while
+    at least one tensor fails.
 
     Raises:
         CompileUsageError: If an output cannot be compared.
@@ -70,7 +70,8 @@ def compare_calls(
     if eager.error is not None or compiled.error is not None:
         return Comparison(messages.exception_findings(eager, compiled), raised=True)
     legs: dict[SectionName, Legs] = {name: (section(eager, name), section(compiled, name)) for name in SECTIONS}
-    # A compile wrapper may replace modules, so state that exists in only one run before the call is not compared.
+    # The function passed as compile= may replace modules, so state that exists in only one run before the call is not
+    # compared.
     known = eager.initial_state and compiled.initial_state
     apart = eager.initial_state.keys() ^ compiled.initial_state.keys() if known else set()
     own = [label for one in apart for label in (eager.state_label(one), compiled.state_label(one), f"grad of {one}")]
@@ -119,7 +120,7 @@ def _chosen(flat: Flat, tolerances: Tolerances) -> Flat:
 
 
 def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallRecord | None]) -> tuple[Legs, list[str]]:
-    """Return the comparable state of both runs, and the paths at which eager is not deterministic.
+    """Return the state of both runs that can be compared, and the paths at which two eager runs differ.
 
     State that exists in only one run before the first call, such as attributes that a compile wrapper adds, is not
     compared.
@@ -133,7 +134,7 @@ def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallReco
 
 
 def _without(flat: Flat, paths: Sequence[str]) -> Flat:
-    """Return the entries except those at ``paths`` and at subpaths of these paths."""
+    """Return the entries, except the entries at ``paths`` and at subpaths of ``paths``."""
     return Flat({k: v for k, v in flat.nodes.items() if k not in paths and not is_below(k, paths)}) if paths else flat
 
 
@@ -151,7 +152,9 @@ def _values(record: CallRecord | None) -> dict[str, torch.Tensor] | None:
 
 
 def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Finding]:
-    """Yield a finding for each container that differs, and for each leaf that differs and is not a tensor."""
+    """Yield a finding for each container that differs, and for each other value that differs and cannot be converted to
+    a tensor.
+    """
     for path, line in structure_differences(*legs):
         yield messages.structure_finding(record, name, path, line)
     for path, left, right in _common(legs):
@@ -174,8 +177,8 @@ def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str
 
 
 def _common(legs: Legs) -> Iterator[tuple[str, object, object]]:
-    """Yield the path and both runs' values of each leaf that can be compared: two tensors, or two values of the same
-    type.
+    """Yield the path and both runs' values wherever both runs have a tensor, or both have a value of the same type that
+    is not a container.
     """
     eager, compiled = legs
     for path, node in eager.nodes.items():
@@ -213,9 +216,9 @@ def _value_findings(
     judged: Judgement,
     metadata: dict[str, list[MetadataDifference]],
 ) -> list[Finding]:
-    """Return one finding for each group of failing leaves. Leaves are in one group if they have the same finding kind
-    and the same result of ``_write`` (lost, unexpected or neither). The metadata differences of these leaves are moved
-    from ``metadata`` into the finding.
+    """Return one finding for each group of failing tensors. Tensors are in the same group if they have the same finding
+    kind and the same result of ``_write`` (lost, unexpected or neither). The metadata differences of the tensors in the
+    group are moved from ``metadata`` into the finding.
     """
     before, compiled_before = before_the_call(record, name), before_the_call(compiled, name)
     stepped = {record.state_label(key) for key in record.state if record.is_parameter(key) and record.optimizer_steps}
@@ -234,8 +237,8 @@ def _value_findings(
 
 
 def _write(pair: Pair, before: torch.Tensor | None, compiled_before: torch.Tensor | None) -> messages.Write:
-    """Return ``lost`` if only eager writes the leaf in this call, ``unexpected`` if only compiled code writes it, and
-    an empty string otherwise (for example, if both write the leaf, but with different values).
+    """Return ``lost`` if only eager changes the tensor in this call, ``unexpected`` if only compiled code changes it,
+    and an empty string otherwise (for example, if both change the tensor, but to different values).
     """
     if before is None or not _comparable(pair.eager, before):
         return ""

@@ -1,4 +1,4 @@
-"""Compare containers, and compare leaves that are not tensors."""
+"""Compare containers, and compare other values that are not tensors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
-    """Yield a path and a message for each container that differs and for each leaf whose type differs. Subpaths of a
-    yielded path are skipped.
+    """Yield a path and a message for each container that differs, and for each other value whose type differs. Subpaths
+    of a yielded path are skipped.
     """
     found: list[str] = []
     for path in dict.fromkeys([*eager.nodes, *compiled.nodes]):
@@ -56,8 +56,8 @@ def _type_name(node: Node) -> str:
 
 
 def as_tensor(leaf: Any) -> torch.Tensor | None:
-    """Convert a leaf to a tensor. The leaf is a tensor, a NumPy array or scalar, or a Python float or complex number.
-    Return None for any other leaf.
+    """Convert a tensor, a NumPy array or scalar, or a Python float or complex number to a tensor. Return None for any
+    other value.
     """
     if isinstance(leaf, torch.Tensor):
         return leaf
@@ -74,7 +74,7 @@ def as_tensor(leaf: Any) -> torch.Tensor | None:
 
 
 def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool) -> str:
-    """Return a message if two leaves that are not tensors differ, otherwise an empty string.
+    """Return a message if two values that are not tensors differ, otherwise an empty string.
 
     Raises:
         CompileUsageError: If ``strict`` is set and the objects cannot be compared.

@@ -1,5 +1,5 @@
-"""Judge leaves by tolerance. Leaves that fail are then judged by an fp64 run, by the spread of two eager runs, and by
-eager runs with perturbed rounding.
+"""Compare each tensor (or number) of a call by tolerance. If a tensor fails, an eager fp64 run, the difference between
+two eager runs, and eager runs with perturbed rounding decide whether its error is acceptable.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ Scalar = float | complex | int | bool
 
 @dataclass(frozen=True)
 class LeafVerdict:
-    """The result for one leaf. ``index`` is the index of the worst element, and ``eager``, ``compiled`` and
-    ``reference`` are this element's values in the runs. If ``rule`` is ``given``, the user chose the tolerance.
+    """The result for one tensor or number. ``index`` is the index of the worst element, and ``eager``, ``compiled`` and
+    ``reference`` are the values of this element in the eager, compiled and reference run. If ``rule`` is ``given``, the
+    user chose the tolerance.
 
     ``nonfinite`` is true if NaN or infinity occur at different positions in compiled code than in eager.
     ``perturbed_runs`` counts the eager runs with perturbed rounding that widened the limits. ``compared`` is False if
-    two eager runs differ by more than rounding, in which case passing proves little.
+    two eager runs differ by more than rounding, so that a passing result proves little.
     """
 
     path: str
@@ -63,7 +64,7 @@ class LeafVerdict:
 
 @dataclass(frozen=True)
 class Pair:
-    """The eager and compiled values of one leaf, as strided tensors with the same shape and dtype."""
+    """The eager and compiled values at one path, as strided tensors with the same shape and dtype."""
 
     path: str
     section: SectionName
@@ -73,7 +74,7 @@ class Pair:
 
 @dataclass
 class Judgement:
-    """The results for all leaves of a call, and the type of reference run that was used."""
+    """The results for all tensors of a call, and the type of reference run that was used."""
 
     verdicts: dict[str, LeafVerdict] = field(default_factory=dict)
     reference: Reference = Reference.NOT_NEEDED
@@ -91,7 +92,7 @@ def judge(
     tolerances: Tolerances,
     perturbed: Callable[[], Iterable[Values]] = tuple,
 ) -> Judgement:
-    """Judge every pair; request the fp64 run and additional eager runs only if a leaf needs them."""
+    """Judge every pair. Request the fp64 run and additional eager runs only if a pair needs them."""
     result = Judgement({pair.path: by_tolerance(pair, tolerances) for pair in pairs})
     # If the user chose a tolerance, only this tolerance decides.
     unexplained = [pair for pair in result.failing(pairs) if tolerances.given_for(pair.path, pair.eager.dtype) is None]
@@ -112,7 +113,7 @@ def judge(
 
 
 def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
-    """Judge a leaf without a reference run: by equality, the user's tolerance, or the strict default tolerance."""
+    """Judge a pair without a reference run: by equality, the user's tolerance, or the strict default tolerance."""
     if pair.eager is pair.compiled or bitwise_equal(pair.eager, pair.compiled):
         return LeafVerdict(pair.path, elements=pair.eager.numel())
     if is_floating(pair.eager):
@@ -147,8 +148,8 @@ def _at(worst: int, verdict: LeafVerdict, pair: Pair, truth: torch.Tensor | None
 
 
 def _judge_by_reference(failing: Sequence[Pair], pairs: Sequence[Pair], truth: Values, result: Judgement) -> None:
-    """Judge leaves by the errors of eager and compiled code against fp64. Without a usable reference, the tolerance for
-    the dtype decides.
+    """Judge the ``failing`` pairs by the errors of eager and compiled code against fp64. Without a usable reference,
+    the tolerance for the dtype decides.
     """
     measured: dict[str, Errors] = {}
     by_section: dict[str, list[Errors]] = {}
@@ -158,9 +159,8 @@ def _judge_by_reference(failing: Sequence[Pair], pairs: Sequence[Pair], truth: V
             by_section.setdefault(pair.section, []).append(found)
     levels = {section: Level.of(found) for section, found in by_section.items()}
     overall = Level.of(measured.values())
-    # Correct gradients may consist only of rounding errors. Therefore, the outputs determine whether the fp64 run
-    # computed the same function as eager. Outputs that are bitwise equal were not measured, so they are not evidence
-    # against the reference.
+    # Correct gradients may consist only of rounding errors. Therefore, only the outputs determine whether the fp64 run
+    # computed the same function as eager. Outputs that are bitwise equal are not measured, and do not count here.
     has_outputs = any(pair.section == "output" for pair in pairs)
     outputs = levels.get("output", Level() if has_outputs else overall)
     for pair in failing:
@@ -187,8 +187,8 @@ def _errors(pair: Pair, truth: Values) -> Errors | None:
 
 
 def _exceeds_alone(pair: Pair) -> bool:
-    """Return whether a leaf exceeds the tolerance that applies without a reference. If the leaf passed nevertheless, it
-    passed because eager itself has a large error against the reference.
+    """Return whether a pair exceeds the tolerance that applies without a reference. A pair that passes although it
+    exceeds this tolerance passes only because eager itself has a large error against the reference.
     """
     return not _verdict_within(pair, rule.alone(pair.eager.dtype, root_mean_square(pair.eager))).ok
 
@@ -199,7 +199,7 @@ def _judge_by_spread(
     """If two eager runs differ, accept compiled results whose difference from eager is within a multiple of the
     difference between these runs.
 
-    The ``doubtful`` leaves pass although their error is large. Their results change only if two eager runs differ by
+    The ``doubtful`` pairs pass although their error is large. Their results change only if two eager runs differ by
     more than rounding, because the reference is meaningless in that case.
     """
     _dirty_free_memory(failing)
@@ -242,7 +242,7 @@ def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
 def _judge_by_perturbed_rounding(
     failing: Sequence[Pair], truth: Values, runs: Iterable[Values], result: Judgement
 ) -> None:
-    """Widen the limits of failing leaves, because errors that also occur in eager with perturbed rounding are
+    """Widen the limits of the ``failing`` pairs, because errors that also occur in eager with perturbed rounding are
     acceptable.
     """
     candidates = [
@@ -254,13 +254,13 @@ def _judge_by_perturbed_rounding(
         for candidate in candidates:
             result.verdicts[candidate.pair.path] = candidate.after(run.get(candidate.pair.path))
         candidates = [candidate for candidate in candidates if not candidate.verdict.ok]
-        # Once a leaf is hopeless, the call fails regardless of the other leaves, so stop.
+        # Once one pair is hopeless, the call fails regardless of the other pairs, so stop.
         if not candidates or (number >= rule.PATIENCE and any(candidate.is_hopeless for candidate in candidates)):
             return
 
 
 class _Widening:
-    """A failing leaf whose limits are widened by each eager run with perturbed rounding."""
+    """A failing pair whose limits are widened by each eager run with perturbed rounding."""
 
     def __init__(self, pair: Pair, verdict: LeafVerdict, truth: Values) -> None:
         self.pair, self.verdict, self._before = pair, verdict, verdict
@@ -270,7 +270,7 @@ class _Widening:
         self._overflow = Overflow(pair.eager) if math.isinf(verdict.ratio) else None
 
     def after(self, run: torch.Tensor | None) -> LeafVerdict:
-        """Return the result after another run. The result is unchanged if the run does not contain the leaf, or if
+        """Return the result after another run. The result is unchanged if the run does not contain this tensor, or if
         the eager runs so far do not explain which elements overflow in compiled code.
         """
         eager, compiled = self.pair.eager, self.pair.compiled
@@ -290,7 +290,7 @@ class _Widening:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether additional runs are unlikely to make the leaf pass."""
+        """Whether additional runs are unlikely to make the pair pass."""
         gradient = self.pair.section in GRADIENTS
         return self.verdict.ratio > (rule.HOPELESS_GRADIENT if gradient else rule.HOPELESS)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-PIECE = 1 << 20  # maximum number of elements in a piece; a piece that is not contiguous is copied
+PIECE = 1 << 20  # large tensors are split into pieces of at most this many elements; non-contiguous pieces are copied
 # Number of float64 elements in a block on a CPU. A block must fit in a core's cache. It must have fewer than 32,768
 # elements: from that size on, torch starts threads, and starting them takes longer than processing the block. On other
 # devices, a block has up to ``PIECE`` elements.
@@ -35,9 +35,9 @@ class Errors:
     results.
 
     The slopes are the errors in scale: they describe the errors as a linear function of the reference. ``carrying`` is
-    the effective number of elements that determine a slope. In most leaves, it is equal to the number of elements, but
-    it is small if only a few elements are large. It is computed from the kurtosis of the reference, which is 3 for a
-    normal distribution. ``channels`` is 0 if the channel means were not measured.
+    the effective number of elements that determine a slope. For most tensors, ``carrying`` is equal to the number of
+    elements, but it is small if only a few elements are large. ``carrying`` is computed from the kurtosis of the
+    reference, which is 3 for a normal distribution. ``channels`` is 0 if the channel means were not measured.
     """
 
     count: int = 0
@@ -57,8 +57,8 @@ class Errors:
 
 
 def is_floating(tensor: torch.Tensor) -> bool:
-    """Return whether a leaf is floating-point or complex, and therefore judged by its error. All other leaves must be
-    equal.
+    """Return whether a tensor is floating-point or complex, and therefore judged by its error. All other tensors must
+    be equal.
     """
     return bool(tensor.dtype.is_floating_point or tensor.dtype.is_complex)
 

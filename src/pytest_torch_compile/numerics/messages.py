@@ -40,10 +40,11 @@ def value_finding(
     metadata: Mapping[str, Sequence[MetadataDifference]],
     reference: Reference,
 ) -> Finding:
-    """Return one finding for all wrong leaves of one kind. It contains the errors of the worst leaf and the names of
-    the other leaves.
+    """Return one finding for all wrong tensors of one kind. The finding contains the errors of the worst tensor and the
+    paths of the other tensors.
 
-    ``metadata`` contains the metadata differences of these leaves, which are included so that no leaf has two findings.
+    ``metadata`` contains the metadata differences of these tensors. They are included in the finding, so that no tensor
+    has two findings.
     """
     worst = max(leaves, key=lambda leaf: leaf.ratio)
     figures = worst.worst

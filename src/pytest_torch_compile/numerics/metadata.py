@@ -57,7 +57,8 @@ def _shape(tensor: torch.Tensor) -> tuple[int, ...] | str:
 def rows_are_padded(eager: torch.Tensor, compiled: torch.Tensor) -> bool:
     """Return whether ``compiled`` has the same layout as ``eager``, except that rows may be padded.
 
-    Inductor pads matrix products on accelerators, and guarantees only the order of an output's strides.
+    On accelerators, Inductor pads the rows of matrix products. It guarantees only the order of an output's strides, not
+    their values.
     """
     expected, slack = 1, 0
     for dim in sorted((d for d in range(eager.dim()) if eager.shape[d] > 1), key=eager.stride):
@@ -98,7 +99,8 @@ def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
         }
     if tensor.device.type == "meta":
         return {}
-    # This precedes detach(), because torch cannot unbind a detached nested tensor that was created in inference mode.
+    # Call unbind() before detach(), because torch cannot unbind a detached nested tensor that was created in inference
+    # mode.
     if tensor.is_nested:
         parts: dict[str, torch.Tensor] = {}
         for index, part in enumerate(tensor.unbind()):

@@ -1,5 +1,5 @@
-"""The rule that decides whether one floating-point leaf is correct, with its constants and limits. ``docs/numerics.md``
-explains them.
+"""The rule that decides whether one floating-point tensor is correct, with its constants and limits.
+``docs/numerics.md`` explains the rule.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .tolerances import Tolerance
 NEAR_EPS = 4.0
 NEAR_FLOAT64 = 1e-9
 
-# Tolerances used if there is no reference, relative to the element and to the leaf's root mean square.
+# Tolerances used if there is no reference, relative to the element and to the tensor's root mean square.
 ALONE = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 ALONE_OTHER = 0.25
 
-# Limits on errors against fp64, as multiples of eager's error, if eager's error is large (NOISY). The multiple for the
-# root mean square depends on the number of elements, because an estimate from few elements is poor.
+# Limits on errors against fp64, as multiples of eager's error, if the errors are large. The multiple for the root mean
+# square depends on the number of elements, because an estimate from few elements is poor.
 RMS_NOISY = ((4096, 1.2), (1024, 1.4), (64, 1.8), (8, 2.5), (0, 4.0))
 WORST_NOISY = 4.0
-# Errors smaller than this fraction of the leaf's root mean square are smaller than the rounding errors of a 16-bit
-# dtype. For such errors (QUIET), the multiples are larger.
+# Errors smaller than this fraction of the tensor's root mean square are smaller than the rounding errors of a 16-bit
+# dtype. For these small errors, the QUIET multiples apply, which are larger.
 NOISY_FROM = 3e-4
 RMS_QUIET = 8.0
 WORST_QUIET = 12.0
@@ -40,18 +40,18 @@ STORE_RMS_EPS = 0.25
 # code sums in float32, for example in batch statistics on a CPU.
 REDUCE_RMS_EPS = 2.0
 
-# In a leaf with fewer elements than this, eager's relative error may be small by chance. It is then replaced with the
-# median relative error of the leaf's section (such as the outputs or the gradients).
+# In a tensor with fewer elements than this, eager's relative error may be small by chance. Therefore, the limit is
+# based on at least the median relative error of the tensor's section (such as the outputs or the gradients).
 SMALL = 64
 
-# A leaf counts as zero up to rounding if its root mean square is at most ``ZERO_EPS * eps`` times the median root mean
-# square in its section. An example is a gradient whose terms cancel. The limits for this leaf assume an error in eager
-# of at least ``ZERO_OWN_EPS * eps`` times this median.
+# A tensor counts as zero up to rounding if its root mean square is at most ``ZERO_EPS * eps`` times the median root
+# mean square in its section. An example is a gradient whose terms cancel. The limits for this tensor assume an error in
+# eager of at least ``ZERO_OWN_EPS * eps`` times this median.
 ZERO_EPS = 8.0
 ZERO_OWN_EPS = 2.0
 
 # Limits on systematic errors: the error in scale and the errors of the channel means. These errors are judged only in
-# leaves with at least ``SYSTEMATIC_FROM`` elements.
+# tensors with at least ``SYSTEMATIC_FROM`` elements.
 SYSTEMATIC_FROM = 64
 SCALE_NOISE = 8.0
 SCALE_OWN = 3.0
@@ -73,7 +73,7 @@ PERTURBED_GRADIENT = 1.5
 PERTURBED_GRADIENT_LARGEST = 2.0
 PERTURBED_CHANNEL = 1.5
 PERTURBED_SCALE = 2.0
-# After ``PATIENCE`` runs with perturbed rounding, a leaf that exceeds its limit by the factor ``HOPELESS`` counts as
+# After ``PATIENCE`` runs with perturbed rounding, a tensor that exceeds its limit by the factor ``HOPELESS`` counts as
 # failed. The factor is larger for gradients, which are most affected by gates such as ReLU.
 PATIENCE = 4
 HOPELESS, HOPELESS_GRADIENT = 5.0, 1e5
@@ -83,8 +83,8 @@ PERTURBED_ALONE = 2.0
 
 # Limit as a multiple of the difference between two eager runs; used if these runs differ.
 SPREAD = 4.0
-# If the difference between two eager runs, relative to the leaf's root mean square, is larger than this, the leaf is
-# not compared (its values may be uninitialized memory, for example).
+# If the difference between two eager runs, relative to the tensor's root mean square, is larger than this, the tensor
+# is not compared (its values may be uninitialized memory, for example).
 MEANINGLESS = 0.5
 
 Measure = Literal[
@@ -94,7 +94,7 @@ Measure = Literal[
 
 @dataclass(frozen=True)
 class Measured:
-    """One measured error of a leaf, and the limit that it must not exceed."""
+    """One measured error of a tensor, and the limit that the error must not exceed."""
 
     name: Measure
     error: float
@@ -135,8 +135,8 @@ def alone(dtype: torch.dtype, scale: float) -> Tolerance:
 
 @dataclass(frozen=True)
 class Level:
-    """Typical values for the leaves in one section of a call record, such as its outputs or gradients: the median of
-    eager's relative errors, and the median of the root mean squares (``scale``).
+    """Typical values for the tensors in one section of a call record, such as its outputs or gradients: the median of
+    eager's relative errors (``relative``), and the median of the root mean squares (``scale``).
     """
 
     relative: float = 0.0
@@ -144,8 +144,8 @@ class Level:
 
     @classmethod
     def of(cls, measured: Collection[Errors]) -> Level:
-        """Compute the medians over the leaves that were measured against the reference; small leaves are used only if
-        there are no larger leaves.
+        """Compute the medians over the tensors that were measured against the reference. Tensors with fewer than
+        ``SMALL`` elements are used only if there are no larger tensors.
         """
         usable = [e for e in measured if e.count and e.rms_reference > 0]
         usable = [e for e in usable if e.count >= SMALL] or usable
@@ -161,9 +161,9 @@ class Level:
 
 
 def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[Measured]:
-    """Return a leaf's errors against fp64, each with its limit."""
+    """Return a tensor's errors against fp64, each with its limit."""
     scale, step = errors.rms_reference, eps(dtype)
-    # A leaf that is zero up to rounding has no meaningful scale.
+    # A tensor that is zero up to rounding has no meaningful scale.
     cancels = scale <= ZERO_EPS * step * level.scale
     # Eager's error, but at least the rounding error of the dtype.
     own = max(errors.rms_eager, floor_eps(dtype) * step * scale)
@@ -216,7 +216,7 @@ def widened_alone(perturbed: Sequence[Errors]) -> list[Measured]:
 
 
 def by_count(table: Sequence[tuple[int, float]], count: int) -> float:
-    """Return the multiple that ``table`` contains for a leaf with ``count`` elements."""
+    """Return the multiple that ``table`` contains for a tensor with ``count`` elements."""
     return next(multiple for least, multiple in table if count >= least)
 
 

@@ -32,15 +32,16 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Tolerances:
-    """The tolerances for leaves. If no argument is set, the rule in ``docs/numerics.md`` applies.
+    """The tolerances for the tensors and values in the results. If no argument is set, the rule in ``docs/numerics.md``
+    applies.
 
     Args:
-        rtol, atol: the tolerances for every floating-point leaf, with the same meaning as in
+        rtol, atol: the tolerances for every floating-point tensor, with the same meaning as in
             ``torch.testing.assert_close``. Set both or neither.
-        leaves: tolerances for leaves by path, with ``*`` and ``?`` as wildcards, for example
+        leaves: tolerances for tensors by path, with ``*`` and ``?`` as wildcards, for example
             ``{"output.logits": Tolerance(rtol=1e-2, atol=1e-3)}``. The first matching pattern applies.
-        dtypes: tolerances for all leaves of a dtype.
-        ignored: paths of leaves that are not compared, with ``*`` and ``?`` as wildcards, for example
+        dtypes: tolerances for all tensors of a dtype.
+        ignored: paths of values that are not compared, with ``*`` and ``?`` as wildcards, for example
             ``["attribute statistics*"]``.
         state: compare the target's attributes, and its closed-over and global variables. Parameters and buffers are
             always compared.
@@ -84,11 +85,11 @@ class Tolerances:
             )
 
     def ignores(self, path: str) -> bool:
-        """Return whether ``ignored`` excludes this leaf from the comparison."""
+        """Return whether ``ignored`` excludes the value at this path from the comparison."""
         return any(_matches(path, pattern) for pattern in self.ignored)
 
     def given_for(self, path: str, dtype: torch.dtype) -> Tolerance | None:
-        """Return the user's tolerance for this leaf, or None if the user has not set a tolerance for it."""
+        """Return the tolerance that the user set for the tensor at this path, or None if no tolerance applies to it."""
         for pattern, tolerance in self.leaves.items():
             if _matches(path, pattern):
                 return tolerance

@@ -1,4 +1,4 @@
-"""Flatten any Python structure into leaves and containers with readable paths."""
+"""Flatten any Python structure into containers and leaves (all other values), with readable paths."""
 
 from __future__ import annotations
 
@@ -21,24 +21,26 @@ FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, ty
 
 @dataclasses.dataclass
 class Flat:
-    """A flattened structure: containers and leaves by path, in order."""
+    """A flattened structure: its containers and leaves (all other values) by path, in order."""
 
     nodes: dict[str, Node] = dataclasses.field(default_factory=dict)
 
     @property
     def leaves(self) -> dict[str, Any]:
-        """The leaves by path."""
+        """The values that are not containers, by path."""
         return {path: node.value for path, node in self.nodes.items() if node.is_leaf}
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
-        """The leaves that are tensors, by path."""
+        """The tensors, by path."""
         return {path: leaf for path, leaf in self.leaves.items() if isinstance(leaf, torch.Tensor)}
 
 
 @dataclasses.dataclass
 class Node:
-    """A container (``shape`` describes it, ``value`` is None) or a leaf."""
+    """A container, or a leaf (any other value). If the node is a container, ``value`` is None, and ``shape`` describes
+    the container's length or keys.
+    """
 
     kind: type
     is_leaf: bool
@@ -70,7 +72,7 @@ def _walk(value: Any, path: str, flat: Flat, above: frozenset[int]) -> None:
 
 
 def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | None:
-    """Return a container's description and its entries; None for a leaf."""
+    """Return a container's description and its entries; None if ``value`` is not a container."""
     leaves = (torch.Tensor, str, bytes, int, float, complex, torch.Size, enum.Enum, *FUNCTIONS)
     if value is None or is_a(value, leaves):
         return None
