@@ -188,7 +188,7 @@ def _examine(report: InvarianceReport, subject: _Subject, ways: Sequence[str]) -
         report.findings = error_findings(raised.error)
         return
     for way in ways:
-        with doing(f"checking whether the {way} makes a difference"):
+        with doing(f"checking whether results depend on the {way}"):
             result, findings = _checked(way, subject, seen, eager, report)
         report.results.append(result)
         report.findings += findings

@@ -93,7 +93,7 @@ def _started(folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[byt
         return subprocess.Popen(
             [sys.executable, "-m", f"{__package__}.worker", str(folder)],
             env=variables,
-            stdin=subprocess.PIPE,  # closed by the system when this process exits
+            stdin=subprocess.PIPE,  # the system closes this pipe when the parent process exits
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -41,8 +41,8 @@ def speed_tests(item: pytest.Item) -> int:
 
 
 def begin(config: pytest.Config) -> None:
-    """If another pytest process started this one, apply the tests and options that it sent, before other plugins read
-    their options.
+    """If another pytest process started this one, apply the tests and options that the other process sent, before other
+    plugins read their options.
     """
     job = child.take_job()
     if job is None:
