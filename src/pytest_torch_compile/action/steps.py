@@ -145,7 +145,7 @@ def releases(inputs: Inputs) -> int:
 
 
 def _fetched(revision: str, folder: Path) -> str:
-    """Return a revision's commit. If the checkout does not contain the revision, it is fetched first."""
+    """Return a revision's commit. If the checkout does not contain the revision, fetch it first."""
     for attempt in (revision, "FETCH_HEAD"):
         command = ["git", "rev-parse", "--verify", "--quiet", f"{attempt}^{{commit}}"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

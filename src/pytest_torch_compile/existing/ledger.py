@@ -59,8 +59,8 @@ class Family:
 
 @dataclass
 class Noticed:
-    """What is known about one target: the number of calls from outside the package, the families of calls, and the
-    checks.
+    """What is known about one target: the number of calls from outside the package, the groups of calls that differ
+    only in sizes (families), and the checks.
     """
 
     calls: int = 0

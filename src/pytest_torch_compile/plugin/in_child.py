@@ -133,7 +133,7 @@ class _InChild:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Report that pytest finished. If the parent does not receive this, a test terminated the process."""
+        """Report that pytest finished. If the parent does not receive this report, a test terminated the process."""
         self._say({child.OF_RUN: {"finished": True}})
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
