@@ -283,7 +283,7 @@ def test_compilation_is_paid_back_only_by_what_is_beyond_the_spread(eager, compi
 def test_cost_says_what_it_was_measured_on(diagnose):
     page = diagnose("models:clean")[1]
     costs = page.partition("Cost\n")[2].partition("\n\n")[0]
-    assert "with an empty compile cache" in costs and "middle half of the rounds" in costs
+    assert "with an empty compile cache" in costs and "middle 50% of the rounds" in costs
     assert "measured on a CPU with" in costs and "do not affect the result" in costs
 
 

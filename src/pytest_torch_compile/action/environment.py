@@ -62,8 +62,8 @@ class Setup:
         return self._installed(active.python)
 
     def make(self, target: Path) -> Environment:
-        """Create an environment, and install torch, the plugin and the project. The build of torch fits this machine's
-        device; if the input ``plan`` is set, it is the default build.
+        """Create an environment, and install torch, the plugin and the project. If the input ``plan`` is set, install
+        torch's default build; otherwise, install the build for this machine's device.
         """
         inputs, python = self.inputs, str(target / "bin" / "python")
         install = ["uv", "pip", "install", "--python", python]
@@ -78,8 +78,8 @@ class Setup:
         return self._installed(python)
 
     def _look(self, python: str) -> Environment | None:
-        """Return an interpreter and its versions, or None if the interpreter cannot run. It is started in the action's
-        folder, where it cannot import the tests' modules.
+        """Return an interpreter and its versions, or None if the interpreter cannot run. The interpreter is started in
+        the action's folder, where it cannot import the tests' modules.
         """
         command = [python, "-c", _LOOK]
         try:

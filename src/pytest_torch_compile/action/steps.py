@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def guard(inputs: Inputs) -> int:
-    """Refuse forbidden runs before any code from the repository is executed."""
+    """Refuse to run a fork's code where this is not safe, before any code from the repository is executed."""
     if reason := forks.refusal(os.environ, inputs.allow_forks):
         runner.annotate("error", reason)
         return 1
@@ -67,12 +67,12 @@ def test(inputs: Inputs) -> int:
     shutil.rmtree(report, ignore_errors=True)
     report.mkdir(parents=True)
     if inputs.cache == "true" and last.exists():
-        shutil.copy(last, report)  # so that the new report continues this report's history
+        shutil.copy(last, report)  # the new report continues this report's history
     path = report / document.FILE_NAME
     before = path.stat().st_mtime_ns if path.exists() else 0
     command = [os.environ["TORCH_COMPILE_PYTHON"], "-m", "pytest", *pytest_arguments(inputs)]
     done = strangers.run(command, _folder(inputs), {SHARD: inputs.shard} if inputs.shard else None)
-    if path.exists() and path.stat().st_mtime_ns == before:  # only the old report, copied above
+    if path.exists() and path.stat().st_mtime_ns == before:  # pytest wrote no report: this is the old report
         path.unlink()
     if done.returncode == 5 and inputs.shard:
         runner.say("this shard has no tests")
@@ -145,7 +145,7 @@ def releases(inputs: Inputs) -> int:
 
 
 def _fetched(revision: str, folder: Path) -> str:
-    """Return a revision's commit. If the checkout does not contain the revision, it is fetched first."""
+    """Return a revision's commit. If the checkout does not contain the revision, fetch it first."""
     for attempt in (revision, "FETCH_HEAD"):
         command = ["git", "rev-parse", "--verify", "--quiet", f"{attempt}^{{commit}}"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

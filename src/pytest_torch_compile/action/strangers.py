@@ -56,8 +56,8 @@ def run(
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """After the ``with`` block, terminate the processes that it left running, and restore the runner's files, which
-    these processes might have changed.
+    """After the ``with`` block, terminate the processes that the block left running, and restore the runner's files,
+    which these processes might have changed.
     """
     paths = [Path(os.environ[name]) for name in FILES if os.environ.get(name)]
     before = {path: path.read_bytes() if path.exists() else b"" for path in paths}

@@ -130,7 +130,7 @@ def _function_of(test: str) -> str:
 
 
 def _is_written(root: Path, test: str) -> bool:
-    """Return whether the file still defines the test, possibly under a condition that is false on this machine."""
+    """Return whether the test's file still defines a test, perhaps under a condition that is false on this machine."""
     file, _, names = _function_of(test).partition("::")
     try:
         text = (root / file).read_text(encoding="utf-8", errors="replace")

@@ -40,7 +40,7 @@ def checked(report: Mapping[str, Any]) -> Checked:
 
 def entry(test: str, checks: Sequence[Checked], counts: Mapping[str, Any] | None = None) -> Entry:
     """Create a test's baseline entry. ``counts`` maps each quantity in the test's speed measurements, such as
-    ``kernels``, to its recorded values; its key ``python`` contains the Python version.
+    ``kernels``, to the recorded values of this quantity, and the key ``python`` to the Python version.
     """
     return {"fullname": test, "checks": list(checks), **({"counts": dict(counts)} if counts else {})}
 

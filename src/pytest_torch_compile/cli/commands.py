@@ -29,7 +29,7 @@ STATUSES = {
     ),
     "baselines": ("the entries were listed or removed", ""),
     "diagnose": ("there are no findings", "there are findings"),
-    "doctor": ("checks can run here", "something that every check requires is missing"),
+    "doctor": ("checks can run on this machine", "something that every check requires is missing"),
 }
 STATUS_2 = "the arguments were invalid, or the command could not be completed"
 FORMATS = ("terminal", "markdown", "html", "github", "json")

@@ -18,7 +18,7 @@ ENOUGH_ROUNDS = 6
 
 
 def measured(model: Any, call: Call, options: Mapping[str, Any]) -> SpeedSample:
-    """Measure eager and compiled runs of one call in alternation. The compile cache is empty at the start."""
+    """Measure one call, alternating between eager and compiled runs. The compile cache is empty at the start."""
     from ..cache.folder import empty_cache
     from ..speed.measuring.bench import measure_compile
 
@@ -40,7 +40,7 @@ def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
 
 def _paid_back(seconds: float, wall: Paired, rounds: int) -> list[str]:
     """Return lines with the speedup and the number of calls after which compilation pays off. If a figure cannot be
-    determined, or compilation does not pay off, a line explains this.
+    determined, or compilation does not pay off, a line states this.
     """
     times = f"compiled code is {math.exp(-wall.log_ratio):.2f} times as fast as eager"
     if rounds < ENOUGH_ROUNDS:
@@ -71,7 +71,7 @@ def _where(device: str) -> str:
 
 def _spread(seconds: Sequence[float]) -> str:
     low, _, high = quantiles(seconds, n=4)
-    return f"{_time(median(seconds))} per call (middle half of the rounds: {_time(low)} to {_time(high)})"
+    return f"{_time(median(seconds))} per call (middle 50% of the rounds: {_time(low)} to {_time(high)})"
 
 
 def _time(seconds: float) -> str:

@@ -65,8 +65,8 @@ def _torch() -> Line:
         return Line("no", "torch", f"{version} is older than 2.6, the oldest supported version", needed=True)
     if minor > NEWEST:
         newer = (
-            f"{version} is newer than 2.15, the latest tested version; information that it does not provide is "
-            "reported as not observable"
+            f"{version} is newer than 2.15, the latest tested version; information that this version does not "
+            "provide is reported as not observable"
         )
         return Line("note", "torch", newer)
     return Line("yes", "torch", version)
@@ -104,7 +104,7 @@ def _accelerator() -> Line:
     kind = kind_of(module)
     names = ", ".join(module.get_device_name(number) for number in range(module.device_count()))
     if kind == "cuda" and torch.version.hip:
-        return Line("note", "ROCm", f"{torch.version.hip}: {names}; uses the code for CUDA, which is untested on ROCm")
+        return Line("note", "ROCm", f"{torch.version.hip}: {names}; checks use CUDA code, which is untested on ROCm")
     if kind == "cuda":
         return Line("yes", "CUDA", f"{torch.version.cuda}: {names}")
     untested = (

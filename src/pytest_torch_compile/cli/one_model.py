@@ -111,7 +111,7 @@ def _refused(why: str) -> int:
 
 
 def _looked_at(example: Example, options: argparse.Namespace) -> tuple[CompileReport, list[str]]:
-    """Return the check's report with a full diagnosis, and the lines about the cost."""
+    """Return the check's report with a full diagnosis, and the lines about compile time and speed."""
     from ..legs.calls import as_calls
     from ..legs.converted import on_device
 

@@ -1,5 +1,6 @@
-"""Compare the results of ``--compile-existing`` with the stored results of an earlier run. A target that worked must
-still work, and a stored failure is expected.
+"""Compare the results of ``--compile-existing`` with the stored results of an earlier run. A target (a public function,
+method or class) that worked in the earlier run must still work; a target that failed in the earlier run is expected to
+fail.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Checked:
     workers send it to the controller.
 
     ``refused`` is the reason why the call could not be checked. ``computes`` is false if the eager run called no torch
-    operation. If the call was skipped because other calls have priority, ``passed_over`` is the reason.
+    operation. ``passed_over`` is the reason why the call was skipped, if other calls have priority.
     """
 
     target: str
@@ -75,10 +75,10 @@ class Checked:
 class Rules:
     """How a call is checked.
 
-    ``existing`` is the value of ``--compile-existing``. ``backend`` is the requested backend, or None to check as
-    ``--compile-fast`` does. ``owns`` returns whether a module belongs to the package. ``why_not`` returns the reason
-    not to check a call, or an empty string; its arguments are the lines of the package that the call executed in eager,
-    and whether the check would include gradients.
+    ``existing`` is the value of ``--compile-existing``. ``backend`` is the requested backend, or None to check in the
+    same way as ``--compile-fast``. ``owns`` returns whether a module belongs to the package. ``why_not`` returns the
+    reason not to check a call, or an empty string; its arguments are the lines of the package that the call executed in
+    eager, and whether the check would include gradients.
     """
 
     existing: str
@@ -211,7 +211,7 @@ def _lines(owns: Callable[[str], bool]) -> Iterator[set[Line]]:
 
 
 class _Counting(TorchFunctionMode):
-    """A mode that counts the torch operations that return a tensor other than their own arguments."""
+    """Counts the torch operations that return a tensor that is not one of their arguments."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -31,8 +31,8 @@ class ExistingItem(pytest.Item):
         return cls.from_parent(session, name=row.test, nodeid=row.test, row=row, known=known)
 
     def runtest(self) -> None:
-        """Announce the report of each check. Fail if a report has findings, or xfail if the failure is expected. Skip
-        if nothing was checked.
+        """Pass each check's report to the plugin's listeners. Fail if a report has findings, or xfail if the failure is
+        expected. Skip if nothing was checked.
         """
         failures = []
         for result in self.row.results:

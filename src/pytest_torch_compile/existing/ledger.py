@@ -31,9 +31,10 @@ _FIRST_CHECK = 10.0
 # be checked in one test may be checkable in another test.
 MOST_TRIES = 3
 OUT_OF_TIME = "the time limit was reached (raise it with --compile-existing-minutes)"
-LIKE_OTHERS = "the call executes no new lines, and other targets have priority"
+LIKE_OTHERS = "earlier checks of this target cover all lines that the call executes, and other targets have priority"
 KEPT = (
-    "the call executes new lines, but the remaining time is reserved for other targets (see --compile-existing-minutes)"
+    "the call executes lines or computes gradients that no earlier check of this target covers, but the remaining time "
+    "is reserved for other targets (see --compile-existing-minutes)"
 )
 NOT_LOOKED_AT = "other targets have priority (see --compile-existing-minutes)"
 TOO_MANY_SHAPES = "there are more shapes than --compile-existing-shapes allows"
@@ -58,8 +59,8 @@ class Family:
 
 @dataclass
 class Noticed:
-    """What is known about one target: the number of calls from outside the package, the families of calls, and the
-    checks.
+    """What is known about one target: the number of calls from outside the package, the groups of calls that differ
+    only in sizes (families), and the checks.
     """
 
     calls: int = 0

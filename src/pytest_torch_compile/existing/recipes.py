@@ -49,7 +49,7 @@ class WrittenCall:
 @dataclass(frozen=True)
 class Recipe:
     """The source of a call. ``target`` is the expression that creates the target, and ``module`` is the module that
-    this expression needs.
+    this expression requires.
     """
 
     module: str
@@ -59,7 +59,7 @@ class Recipe:
 
 @dataclass
 class Recipes:
-    """A writer of calls as source. ``owns`` returns whether a module belongs to the package.
+    """Writes calls as Python source. ``owns`` returns whether a module belongs to the package.
 
     A string is written only if it occurs in the package's code, because any other string may be a secret that the test
     uses.

@@ -22,8 +22,8 @@ _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module))
 
 @dataclass(frozen=True)
 class Called:
-    """A call to a public target, read from the frame of the call. ``is_made`` is true if the call is ``__init__`` of
-    the target.
+    """A call to a public target, read from the frame of the call. ``is_made`` is true if the call is the ``__init__``
+    call that creates the object ``target``.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Targets:
     _loaded: int = -1
 
     def refresh(self) -> None:
-        """Read the package's imported modules, if new modules have been imported."""
+        """Search the package's modules for targets again, if modules have been imported since the last search."""
         if len(sys.modules) == self._modules:
             return
         self._modules = len(sys.modules)
@@ -80,7 +80,7 @@ class Targets:
                 self._add(entry)
             if self.hears_of_objects and isinstance(made := vars(kind).get("__init__"), types.FunctionType):
                 self._add(_Entry(name, made, kind, "init"))
-        # Every torch module is called through this function.
+        # Every nn.Module is called through this function.
         self._add(_Entry("", torch.nn.Module.__call__, kind="module"))
 
     def codes(self) -> list[types.CodeType]:

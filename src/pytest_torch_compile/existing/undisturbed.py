@@ -62,7 +62,7 @@ _guard = _Guard()
 
 
 def _is_compiling() -> bool:
-    """Return whether the innermost code outside the standard library belongs to a compiler, to this plugin or to the
+    """Return whether the innermost frame outside the standard library belongs to a compiler, to this plugin or to the
     import system.
     """
     frame = sys._getframe(2)

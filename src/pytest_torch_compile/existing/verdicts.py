@@ -28,13 +28,13 @@ _VERDICT_OF = {
     "timeout": FAILS,
 }
 SUFFIX = " [compile]"
-IDLE = "the calls that were tried run no torch operation"
+IDLE = "the calls that ran in eager used no torch operation"
 
 
 @dataclass
 class Row:
-    """A row of the table, about one target. ``results`` contains the results of the target's checked and refused
-    calls.
+    """A row of the table, about one target. ``results`` contains a result for each call to the target that was checked,
+    or that could not be checked.
     """
 
     target: str
@@ -46,7 +46,7 @@ class Row:
 
     @property
     def test(self) -> str:
-        """The test id of the target."""
+        """The id of the test that shows the target's results."""
         return f"{self.target}{SUFFIX}"
 
     @property

@@ -188,7 +188,7 @@ def _examine(report: InvarianceReport, subject: _Subject, ways: Sequence[str]) -
         report.findings = error_findings(raised.error)
         return
     for way in ways:
-        with doing(f"checking whether the {way} makes a difference"):
+        with doing(f"checking whether results depend on the {way}"):
             result, findings = _checked(way, subject, seen, eager, report)
         report.results.append(result)
         report.findings += findings
@@ -239,7 +239,7 @@ _DIFFERS = {
 }
 _NO_MODULE = (
     "the first module that differs is unknown: no module's output differs when the outputs of all modules are recorded "
-    "(recording changes fusion)"
+    "(recording changes which ops are fused)"
 )
 
 

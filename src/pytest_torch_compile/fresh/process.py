@@ -93,7 +93,7 @@ def _started(folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[byt
         return subprocess.Popen(
             [sys.executable, "-m", f"{__package__}.worker", str(folder)],
             env=variables,
-            stdin=subprocess.PIPE,  # closed by the system when this process exits
+            stdin=subprocess.PIPE,  # the system closes this pipe when the parent process exits
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -101,8 +101,8 @@ def _started(folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[byt
 
 
 def packed(function: Callable[..., Any], args: tuple[Any, ...], reduce: Reduce | None = None) -> bytes:
-    """Serialize ``function(*args)`` as bytes for ``pickle.loads`` in the fresh process. ``reduce`` has the same meaning
-    as in ``ranks.transport.pack``.
+    """Serialize ``function(*args)`` as bytes for ``pickle.loads`` in the fresh process. ``reduce`` decides how an
+    object is pickled, like ``Pickler.reducer_override``.
 
     Raises:
         CompileUsageError: If the function or an argument cannot be sent.

@@ -101,7 +101,7 @@ class CompileBenchmark:
         given = options | {name: value for name, (value, default) in own.items() if value != default}
         Keywords(FIXTURE, BENCH_OPTIONS | own.keys(), "kwargs").require_clear(target, args, given)
         chosen = {k: v for k, v in self._defaults.items() if k in BENCH_OPTIONS} | options
-        if chosen.get("compile"):  # then use only the torch.compile options of this call
+        if chosen.get("compile"):  # ignore the suite's torch.compile options
             chosen = {k: v for k, v in chosen.items() if k not in TORCH_COMPILE_OPTIONS or k in options}
         if "dynamic_dims" not in options and (dims := chosen.get("dynamic_dims")):
             # dynamic_dims may be set for a whole suite, and not every target has arguments with these names.
@@ -118,8 +118,8 @@ class CompileBenchmark:
         stored, problems = self._stored(environment)
         try:
             with device_lock(environment.get("uuid", "cpu")):
-                # Use the same kind of cache as the stored runs: a persistent cache, or an empty cache for each run. For
-                # a process that confirms a change, the parent has chosen the cache.
+                # If there are stored runs without a persistent cache, start with an empty cache. In a process that
+                # confirms a change, use the cache that the parent chose.
                 told = bool(os.environ.get(fresh_process.CONFIRMS)) or not stored.runs
                 kept = is_kept(settings.current.cache) and (told or times.is_kept(stored.runs))
                 with nullcontext() if kept else empty_cache():
@@ -250,7 +250,7 @@ class CompileBenchmark:
         import torch
 
         if torch.cuda.is_available():
-            torch.cuda.empty_cache()  # the fresh process needs the memory
+            torch.cuda.empty_cache()  # so that the fresh process can use this memory
         return run(in_child.child_for(self._item).with_options(compile_perf="track"))
 
     def _report(self, decision: Decision, environment: Mapping[str, Any], stored: StoredTest) -> None:

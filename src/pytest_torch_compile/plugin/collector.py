@@ -81,7 +81,7 @@ class Collector:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the report in each output format."""
-        # The run stopped early because of -x, an interrupt, or an internal error of pytest.
+        # Whether the run stopped early: because of -x, an interrupt, or an internal error of pytest.
         early = session.shouldfail or session.shouldstop or int(exitstatus) not in (0, 1, 5)
         try:
             history = self._earlier()

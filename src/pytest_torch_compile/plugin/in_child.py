@@ -41,8 +41,8 @@ def speed_tests(item: pytest.Item) -> int:
 
 
 def begin(config: pytest.Config) -> None:
-    """If another pytest process started this one, apply the tests and options that it sent, before other plugins read
-    their options.
+    """If another pytest process started this one, apply the tests and options that the other process sent, before other
+    plugins read their options.
     """
     job = child.take_job()
     if job is None:
@@ -133,7 +133,7 @@ class _InChild:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Report that pytest finished. If the parent does not receive this, a test terminated the process."""
+        """Report that pytest finished. If the parent does not receive this report, a test terminated the process."""
         self._say({child.OF_RUN: {"finished": True}})
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

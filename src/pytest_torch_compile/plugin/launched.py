@@ -70,7 +70,7 @@ def begin(config: pytest.Config) -> None:
 
 def note_sigterm(config: pytest.Config) -> None:
     """Record a SIGTERM that arrives while conftest files are imported: the import may take seconds, and the other ranks
-    cannot be notified before it ends.
+    cannot be notified before the import ends.
     """
     if launch() is not None and termination.nobody_handles_it():
         asked = config.stash[_ASKED] = list[int]()

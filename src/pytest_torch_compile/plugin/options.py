@@ -51,7 +51,7 @@ FLAGS: dict[str, str] = {
     "checks everything except the code that Inductor generates, and cannot be combined with --compile-perf or "
     "--compile-update-baselines",
     "accept": "write this run's graph breaks and recompiles to compile-accepted.json, so that later runs fail only on "
-    "new graph breaks and recompiles, and remove entries that are no longer needed",
+    "new graph breaks and recompiles; entries that are no longer needed are removed",
 }
 CHOICES = {"perf": ("off", "track", "gate"), "diagnose": ("off", "auto", "full")}
 

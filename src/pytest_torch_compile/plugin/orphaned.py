@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 
 SECONDS = 1.0  # how often to check whether the parent is still running
-PARENT = os.getppid()  # read early, because this module cannot detect a parent that exits before this line
+PARENT = os.getppid()  # read at import: if the parent has already exited by now, this module cannot detect its exit
 
 
 @cache

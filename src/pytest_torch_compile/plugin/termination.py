@@ -31,7 +31,7 @@ def end_in_order(config: pytest.Config) -> None:
         nonlocal asked
         if asked and time.monotonic() - asked < ONE_REQUEST_SECONDS:
             return
-        if asked or os.getpid() != owner:  # a second signal, or a process that a test forked
+        if asked or os.getpid() != owner:  # a second signal, or this process was forked by a test
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         asked = time.monotonic()

@@ -61,8 +61,8 @@ def new(
 
 
 def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Return the newest history points of the selections that are kept: the most recent selection, and the selections
-    with the most tests.
+    """Return the newest history points of the most recent selection of tests, and of the selections with the most
+    tests.
 
     So runs of a few tests do not displace runs of all tests.
     """

@@ -100,7 +100,7 @@ def _summary(report: CompileReport) -> str:
             parts.append(f"reference: {numerics.reference}")
         if numerics.ill_conditioned:
             parts.append(
-                f"{count(numerics.ill_conditioned, 'tensor')} with errors no larger than those of eager runs with "
+                f"{count(numerics.ill_conditioned, 'tensor')} with errors no larger than the errors of eager runs with "
                 "perturbed rounding"
             )
     return "Seen: " + ", ".join(parts)

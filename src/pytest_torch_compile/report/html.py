@@ -145,7 +145,7 @@ def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
     plot's width.
     """
     effect = change["effect"]
-    # A floor of None means that there is no limit, so any change is allowed.
+    # If the floor (the allowed change) is None, there is no limit, so any change is allowed.
     floor = abs(effect if change["floor"] is None else change["floor"])
     reach = 1.25 * max(floor, abs(effect), 1e-6)
     return {

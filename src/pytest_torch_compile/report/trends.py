@@ -89,7 +89,7 @@ def _points(
 
 
 def _plot(title: str, points: Sequence[tuple[Mapping[str, Any], float | None, str]]) -> dict[str, Any] | None:
-    """Return a line plot over time, 200 wide and 40 high, or None if fewer than two points have a value."""
+    """Return a line plot over time, 200 units wide and 40 units high, or None if fewer than two points have a value."""
     known = [(at, value, outcome) for at, value, outcome in points if value is not None]
     if len(known) < 2:
         return None

@@ -77,7 +77,7 @@ def _of(test: Mapping[str, Any]) -> Iterator[Found]:
 
 
 def sentence(made: Mapping[str, Any]) -> str:
-    """Return the summary in one line."""
+    """Return the report's summary in one line."""
     figures = made["summary"]
     parts = [count(figures["tests"], "test")]
     named = {"failed": "failed", "error": "with errors", "xfailed": "known to fail", "skipped": "skipped"}

@@ -38,7 +38,9 @@ def leave_sample(test: str, sample: SpeedSample) -> None:
 
 
 def leave_plan(test: str, entry: Mapping[str, Any], places: Mapping[str, str]) -> None:
-    """Like ``leave_sample``, but write planned counts, and the lines of kernel launches and graph breaks."""
+    """Write a test's planned counts, and the lines of its kernel launches and graph breaks, to the same folder as
+    ``leave_sample``.
+    """
     _leave(test, {"plan": {"entry": dict(entry), "places": dict(places)}})
 
 
@@ -58,7 +60,7 @@ def run(
 ) -> tuple[dict[str, SpeedSample], Ended]:
     """Run a child process. Returns the measurements of its speed tests, keyed by test id, and how the process ended.
 
-    If ``plans`` is a dict, the counts of tests that were planned instead of measured are added to it.
+    If ``plans`` is a dict, the counts that ``--compile-plan`` predicted for the child's tests are added to this dict.
     """
     with TemporaryFolder("torch-compile-samples-") as folder:
         # PYTEST_XDIST_WORKER would disable pytest-benchmark in the child, which is not a pytest-xdist worker.

@@ -53,8 +53,8 @@ class Compared:
 @dataclass(frozen=True)
 class ComparedPlan:
     """One test's planned counts on both revisions: counts for generated code that was not run. ``change`` is None if
-    only one revision has planned counts; then, ``summary`` describes which revision. ``places`` maps this checkout's
-    launches and graph breaks to lines of code.
+    only one revision has planned counts; in this case, ``summary`` states which revision has them. ``places`` maps this
+    checkout's launches and graph breaks to lines of code.
     """
 
     test: str

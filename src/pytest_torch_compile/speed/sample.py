@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 SCHEMA_VERSION = 2
 # A measurement ends after SECONDS, or earlier if half the width of the 95% confidence interval for the ratio of
-# compiled to eager time is at most PRECISION. On a shared host, after half a second, half the width was 2.7% for the
-# median test, and up to 9% for other tests.
+# compiled to eager time is at most PRECISION. On a shared host, after half a second, half the interval's width was 2.7%
+# in the median test, and up to 9% in other tests.
 SECONDS, PRECISION = 4.0, 0.002
 
 

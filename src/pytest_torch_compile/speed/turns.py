@@ -1,8 +1,8 @@
 """Make fresh processes compile at the same time and measure one after another. Imports neither torch nor pytest.
 
-The parent process creates a folder that its child processes share. Each process writes a file there when it has
-compiled. When all have compiled, the parent writes ``go``, and the processes then measure in turn on each device. So no
-process compiles while another process measures.
+The parent process creates a folder that its child processes share. Each process writes a file there after compilation.
+When all processes have written their files, the parent writes ``go``, and the processes then measure in turn on each
+device. So no process compiles while another process measures.
 """
 
 from __future__ import annotations

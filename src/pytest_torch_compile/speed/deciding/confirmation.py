@@ -19,7 +19,7 @@ Another = Callable[[int], Generator[SpeedSample, None, None]]
 
 
 class NoFigures(RuntimeError):
-    """Raised when an additional process returned no measurements; the message is one line."""
+    """Raised when a process that should measure a test again returned no measurements; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Decision:
     """The result of one speed test, from the times and counts of all its compilations.
 
     ``differences`` contains the counts that are confirmed to differ from the stored counts. ``varying`` contains the
-    counts that differed in the first compilation, but are not confirmed to differ: autotuning may have caused the
-    difference.
+    other counts that differed in the first compilation: their difference is not confirmed, and autotuning may have
+    caused it.
     """
 
     samples: list[SpeedSample]
@@ -57,8 +57,8 @@ def decide(
     problems: Sequence[str] = (),
     until_red: bool = False,
 ) -> Decision:
-    """Decide the result of a speed test. Request more compilations while the times seem to have changed, but too few
-    compilations have been measured to be sure.
+    """Decide the result of a speed test. As long as the times seem to have changed and there are too few compilations
+    to be sure, request more compilations.
 
     A second compilation is also requested if a count that may depend on autotuning has changed.
 
@@ -68,7 +68,7 @@ def decide(
         another: a function that measures again in fresh processes and may raise NoFigures; None to skip the
             confirmation.
         tests: the number of speed tests in the suite.
-        problems: reasons why the times must not decide the result.
+        problems: the reasons, if any, why the times cannot be compared with the stored runs.
     """
     samples, reasons = [first], list(problems)
     further: Iterator[SpeedSample] = iter(())
@@ -82,7 +82,7 @@ def decide(
             if another is None or not (verdict.undecided or uncertain) or len(samples) >= MAX_COMPILATIONS:
                 break
             worse = until_red and any(difference.worse for difference in shown)
-            if worse and len(samples) > 1:  # two compilations are enough to confirm any count
+            if worse and len(samples) > 1:  # two compilations are enough to confirm a change in any count
                 break
             try:
                 if (sample := next(further, None)) is None:

@@ -11,15 +11,15 @@ FAMILY_LEVEL = 0.002
 # threshold for improvements is stricter, because an improvement does not fail a test.
 SCREEN_OF_A_LOSS, SCREEN_OF_A_GAIN = 0.05, 0.005
 # By chance, autotuning may choose the same code in a few compilations in a row. For example, all stored runs of one
-# test were a quarter slower than the first new run. So there must be enough runs for a rank test alone to detect a
-# change: the number of ways to distribute the ranks among the stored and the additional runs must be at least this
-# constant. With 5 stored runs, 7 additional runs are needed; with 7 stored runs, 5; with 10, 4; and with 15, 3. With
-# fewer than 5 stored runs, even the maximum of 7 additional runs is not enough.
+# test were 25% slower than the first new run. So there must be enough runs for a rank test alone to detect a change:
+# the number of ways to distribute the ranks among the stored and the additional runs must be at least this constant.
+# With 5 stored runs, 7 additional runs are needed; with 7 stored runs, 5; with 10, 4; and with 15, 3. With fewer than 5
+# stored runs, even the maximum of 7 additional runs is not enough.
 MIN_ORDERS = 700
 # The maximum number of new compilations of a test, including the first.
 MAX_COMPILATIONS = 8
-# The spread of a few stored runs is a poor estimate, so it is combined with the typical spread (SPREADS), which counts
-# as this many degrees of freedom.
+# A few stored runs are not enough to estimate how much a time varies. So their spread is combined with the typical
+# spread (SPREADS), which counts as this many degrees of freedom.
 PRIOR_FREEDOM = 4
 # If the host time is more than this fraction of the wall time, the device waits for the host, and compiled wall time is
 # compared with eager's wall time instead of eager's device time.

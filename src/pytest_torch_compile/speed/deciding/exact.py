@@ -101,7 +101,8 @@ def differences(
     stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None, *, planned: bool = False
 ) -> list[Difference]:
     """Return the quantities whose new values are all above, or all below, every stored value by more than the
-    tolerance. ``allow_more`` permits larger increases. If ``planned`` is true, the tolerance is zero.
+    tolerance. A quantity in ``KEPT`` is returned only if it decreased, by any amount. ``allow_more`` permits larger
+    increases. If ``planned`` is true, the tolerance is zero.
     """
     found, allowed = [], allow_more or {}
     for quantity in QUANTITIES:
@@ -129,7 +130,7 @@ def is_certain(difference: Difference, compilations: int) -> bool:
 
 
 def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, list[int]]:
-    """Return the values to store: the new values and, unless ``changed`` is true, the previously stored values."""
+    """Return the values to store: the new values and, unless the test has ``changed``, the previously stored values."""
     names = [name for name in NAMES if any(getattr(exact, name) is not None for exact in new)]
     kept = {} if changed else stored
     values = {name: {getattr(exact, name) for exact in new} - {None} for name in names}

@@ -19,9 +19,9 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PlannedChange:
-    """The difference between two entries. ``new`` and ``gone`` map each kernel or library function to the number of its
-    launches that were added and removed, respectively. ``new_breaks`` lists the fingerprints of new graph breaks, and
-    ``new_ops`` the ops that no launch in the stored entry computes.
+    """The differences between two baseline entries with planned counts. ``new`` maps each kernel or library function to
+    the number of its launches that were added, and ``gone`` to the number that were removed. ``new_breaks`` lists the
+    fingerprints of new graph breaks, and ``new_ops`` the ops that no launch in the stored entry computes.
     """
 
     differences: tuple[Difference, ...]
@@ -46,9 +46,9 @@ class PlannedChange:
         return ", ".join(map(str, self.differences))
 
     def lines(self, places: Mapping[str, str]) -> Iterator[str]:
-        """Yield a line for each new graph break, each new op, and each launch that is new or gone. ``places`` maps a
-        break's fingerprint, an op or a launch's label to a line of code; new launches are listed in the order of
-        ``places``.
+        """Yield a line for each new graph break, each new op, and each launch that was added or removed. ``places``
+        maps a break's fingerprint, an op or a launch's label to a line of code; added launches are listed in the order
+        of ``places``.
         """
         order = {name: number for number, name in enumerate(places)}
         for fingerprint in self.new_breaks:
@@ -71,7 +71,9 @@ def label(launch: Mapping[str, Any]) -> str:
 
 
 def compare(before: Entry, after: Entry, allow_more: AllowMore | None = None) -> PlannedChange:
-    """Compare two entries without tolerances. ``allow_more`` contains the allowed increases of counts."""
+    """Compare two baseline entries with planned counts, without tolerances. ``allow_more`` contains the allowed
+    increases in the counts.
+    """
     stored = {name: [value] for name, value in before["counts"].items()}
     old, new = (Counter({label(one): one["times"] for one in entry["launches"]}) for entry in (before, after))
     breaks: Counter[str] = Counter(after["graph_breaks"]) - Counter(before["graph_breaks"])

@@ -14,7 +14,7 @@ TRIMMED = 0.25
 
 
 def trimmed_mean(values: Sequence[float]) -> float:
-    """Return the mean of the values, excluding the highest quarter and the lowest quarter."""
+    """Return the mean of the values, excluding the highest 25% and the lowest 25%."""
     drop = int(len(values) * TRIMMED)
     return fmean(sorted(values)[drop : len(values) - drop])
 

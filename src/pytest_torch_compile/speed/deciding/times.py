@@ -91,9 +91,9 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
     if not stored:
         return Verdict("no-baseline", reason="the baseline for this environment has no runs of this test")
     metrics = _measured([*stored, *new])
-    # The significance level is divided by the number of tests, of times per test, and of tries per time. The result is
-    # divided by the first run's threshold, because additional runs are judged only if the first run's p-value was below
-    # this threshold.
+    # The significance level is divided by the number of tests, by the number of quantities (such as wall time) per
+    # test, and by the number of comparisons that may be made per quantity. The result is divided by the first run's
+    # threshold, because additional runs are judged only if the first run's p-value was below this threshold.
     looks = sum(are_enough(len(stored), further) for further in range(1, MAX_COMPILATIONS))
     level = FAMILY_LEVEL / max(1, tests * len(metrics) * looks) / SCREEN_OF_A_LOSS
     judged = [_judged(metric, stored, new, level) for metric in metrics]

@@ -1,5 +1,5 @@
-"""Count the kernels and synchronizations of a warm call on a CUDA device, and measure its peak memory. These values are
-checked against a budget.
+"""Count the kernels and synchronizations of a warm call on a CUDA device, and measure its peak memory. The caller
+compares these values with a test's budget.
 """
 
 from __future__ import annotations

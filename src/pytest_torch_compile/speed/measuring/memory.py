@@ -14,8 +14,8 @@ def free_leftovers() -> None:
     """Release the memory that earlier tests or autotuning left allocated, because it would distort the next
     measurement.
 
-    This includes cuBLAS's workspace. cuBLAS allocates it at the first matrix product, so only the first measurement
-    would include it.
+    Also release cuBLAS's workspace. cuBLAS allocates the workspace at the first matrix product, so otherwise only the
+    first measurement would include it.
     """
     gc.collect()
     torch.cuda.synchronize()
@@ -41,6 +41,6 @@ def bytes_in_use() -> int:
 
 def requested(which: str) -> int:
     """Return the number of bytes requested from the allocator; ``which`` is ``current`` or ``peak``. Unlike the number
-    of allocated bytes, it does not depend on cached blocks that earlier tests left behind.
+    of allocated bytes, this number does not depend on cached blocks that earlier tests left behind.
     """
     return int(torch.cuda.memory_stats().get(f"requested_bytes.all.{which}", 0))
