@@ -34,8 +34,8 @@ class Cause:
     """The common cause of a group of failures. Among causes of the same kind, ``what``, ``where`` and ``op`` identify
     the cause.
 
-    A diagnosis has a time limit, so it may find out less about a wrong result in one run than in another.
-    ``may_be`` ignores these differences.
+    Because a diagnosis has a time limit, its details about a wrong result may be incomplete in one of two runs.
+    ``may_be`` does not compare details that are missing.
     """
 
     kind: str
@@ -91,8 +91,8 @@ class Result:
 
 
 def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
-    """Return the results of a run, keyed by test id, from pytest's reports on each phase. Files that cannot be
-    collected are included.
+    """Return the results of a run, keyed by test id, from pytest's reports on the setup, call and teardown of each
+    test. Files that cannot be collected are included.
 
     The reports include the observations of the test's checks, if the test has checks.
     """

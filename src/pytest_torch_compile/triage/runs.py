@@ -61,7 +61,7 @@ def run_tests(
     child = Child(arguments, Path.cwd(), job, str(environment.python))
 
     progress = _Progress(environment.torch, say)
-    # Variables of the environment that is active in this process would confuse the other environment.
+    # With this process's values of these variables, the other interpreter would use the wrong environment.
     ended = child.run({"VIRTUAL_ENV": None, "PYTHONHOME": None}, too_long=(_Stuck,), progress=progress)
     results = runs_of(ended.results)
     left = [test for test in ended.collected if test not in results]
