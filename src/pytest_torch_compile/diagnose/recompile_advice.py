@@ -55,8 +55,10 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield possible changes as (description, changes) pairs. The changes are fields of ``Work`` or ``Compiling``,
-    ``switches`` of ``torch._dynamo.config`` to turn on, or an ``adaptation`` of the calls.
+    """Yield possible changes as (description, changes) pairs.
+
+    The keys of ``changes`` are fields of ``Work`` or ``Compiling``, ``switches`` (options of ``torch._dynamo.config``
+    to turn on), and ``adaptation`` (a change to the calls).
     """
     calls, names = subject.work.calls, argument_names(subject.work.target)
     values: dict[Name, list[Any]] = {}
