@@ -1,7 +1,7 @@
-"""Compile functions with known defects, once per process, to verify that this torch version reports everything on which
-checks depend.
+"""Verify that this torch version reports everything on which checks depend, by compiling functions whose graph breaks,
+recompiles and errors are known. This self-test runs once per process.
 
-Without this self-test, a renamed trace event would look like "no recompiles". If the backend is never called,
+Without the self-test, a renamed trace event would look like "no recompiles". If the backend is never called,
 compilation is turned off; the check itself reports this.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (see ``_usual_settings``),

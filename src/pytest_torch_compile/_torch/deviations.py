@@ -79,8 +79,8 @@ def _note(otherwise: str) -> None:
 
 
 def _set_at_import(setting: str, modules: Iterable[str]) -> str:
-    """Return a text with the first of these modules that changes the setting in a top-level line, and with this line's
-    number; an empty string if there is none.
+    """Return a text such as ``set when m was imported (m.py:3)`` about the first of these modules whose source changes
+    the setting in a top-level line; an empty string if there is none.
     """
     name = setting.rpartition(".")[2]
     known = "|".join(filter(None, (name, _EARLIER_NAMES.get(name))))

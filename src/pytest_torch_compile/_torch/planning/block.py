@@ -26,8 +26,8 @@ class DType:
     holds: torch.dtype
 
     def is_floating(self) -> bool:
-        """Return whether this is a floating-point type. The name is from Triton, because Inductor's helpers call the
-        method.
+        """Return whether this is a floating-point type. Triton's dtypes have a method of this name, which Inductor's
+        helpers call.
         """
         return bool(self.holds.is_floating_point)
 

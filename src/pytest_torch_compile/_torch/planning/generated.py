@@ -22,8 +22,8 @@ import torch
 
 @dataclass
 class Generated:
-    """One generated graph: its source, the stack traces of user code by line of the source, and Inductor's information
-    about the graph.
+    """One generated graph: its source, the stack traces of user code (keyed by line of the source), and Inductor's
+    information about the graph.
 
     ``runs`` contains, for each run of the graph, the number (1, 2, ...) of the call that ran it. ``kernels`` maps
     kernel names to sources. ``ops`` maps each op of the graph to the stack trace of its first call in user code.
