@@ -99,7 +99,7 @@ def _of_sizes(
     subject: Subject, values: dict[Name, list[Any]], names: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     calls = subject.work.calls
-    # torch specializes sizes 0 and 1: such a dimension cannot be marked as dynamic, but size 1 can be padded.
+    # torch specializes sizes 0 and 1, so they cannot be marked as dynamic. A dimension of size 1 can still be padded.
     padded_dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen, least=1))}
     dims: Dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen, least=2))}
     if not padded_dims:

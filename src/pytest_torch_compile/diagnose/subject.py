@@ -69,11 +69,11 @@ class Subject:
         return self._end - time.monotonic()
 
     def expected_seconds(self, backend: str | None = None) -> float:
-        """Return the expected time of a trial with this backend: the time of the longest such trial so far or, if there
-        was none, the time of the check.
+        """Return the expected time of a trial with this backend: the time of the longest trial so far with this
+        backend. Before the first trial, the time is estimated from the time of the check.
 
-        The compile time of stages that a trial skips is subtracted from the check's time. The estimate may be too high,
-        because the check's time includes the imports of the first compilation.
+        The estimate is the check's time without the compile time of the stages that the trial skips. It may be too
+        high, because the check's time includes the imports of the first compilation.
         """
         if backend in self._took:
             return self._took[backend]

@@ -71,8 +71,8 @@ def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Fi
 
 
 def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
-    """Return a finding if the ``returned`` ranks finished early: they ran a check together with the ``running`` ranks,
-    but the ``running`` ranks did not return and were terminated.
+    """Return a finding if the ``returned`` ranks finished early. This is the case if they ran a check together with the
+    ``running`` ranks, and the ``running`` ranks did not return and were terminated.
     """
     checks = ranks[returned[0]].checks if returned else ()
     shared = [check for check in checks if any(check in ranks[rank].checks for rank in running)]

@@ -143,7 +143,7 @@ def _bisected(
     def run_on(release: str, tests: Sequence[str]) -> dict[str, Result]:
         try:
             return _run(_environment(release, install, say), arguments, tests, say)
-        except TriageError as error:  # the other releases may be enough
+        except TriageError as error:  # the other releases may suffice for the bisection
             say(f"skipping torch {release}: {error}")
             return {}
 

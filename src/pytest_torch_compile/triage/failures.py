@@ -1,7 +1,8 @@
 """Read the failures of a test run. The cause of a failure is taken from the test's checks or from the traceback.
 
-A cause consists of data that is the same in all affected tests and torch versions: the category and location of a graph
-break, the guard of a recompile, the stage of a wrong result, or the type and location of an exception.
+A cause consists of data that is the same in all affected tests and torch versions. Examples are the category and
+location of a graph break, the guard of a recompile, the stage of a wrong result, and the type and location of an
+exception.
 """
 
 from __future__ import annotations
