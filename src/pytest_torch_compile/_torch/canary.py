@@ -100,8 +100,10 @@ def observer() -> TraceObserver:
 
 
 def not_shown() -> tuple[list[str], list[str]]:
-    """Return messages about the information that this torch version does not provide, in two lists: information that
-    decides whether a check passes, and information that only reports use. The self-test runs once per process.
+    """Return two lists of messages about information that this torch version does not provide. The first list is about
+    information that decides whether a check passes, the second list about information that only reports use.
+
+    The self-test runs when this function is first called.
     """
     global _not_shown
     with _lock:
@@ -111,7 +113,7 @@ def not_shown() -> tuple[list[str], list[str]]:
         try:
             seen = _compile_planted(backend_calls)
             shown = _shown(seen)
-        except Exception as error:  # the code under test did not cause it, and the check can still report other results
+        except Exception as error:  # not caused by the code under test; the check can still report other results
             if machine_fault(error, compiling=True):
                 raise
             return [f"not observable on torch {torch_version()}: the plugin's self-test raised {error!r}"], []

@@ -63,8 +63,8 @@ def note_left_by(test: str) -> None:
 
 
 def _note(otherwise: str) -> None:
-    """For each setting that newly differs from its default, record where it was set: the module that sets it, if the
-    module was imported since the previous call, or else the text ``otherwise``.
+    """For each setting that newly differs from its default, record where the setting was changed. If a module that was
+    imported since the previous call changes the setting, record this module; otherwise, record the text ``otherwise``.
     """
     if "torch._dynamo" not in sys.modules:
         return
@@ -110,7 +110,7 @@ def changed_config() -> Iterator[tuple[str, str, Any, Any, str]]:
             if getattr(entry, "alias", None) or (override is _UNSET_SENTINEL and not by_environment):
                 continue
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about deprecated entries
+                warnings.simplefilter("ignore")  # reading a deprecated entry warns
                 value = functools.reduce(getattr, name.split("."), config)
             try:
                 differs = bool(value != entry.default)

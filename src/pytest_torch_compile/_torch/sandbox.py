@@ -124,8 +124,8 @@ class Sandbox:
             yield
 
     def forget(self) -> None:
-        """Drop dynamo's cache entries for the code that ran, and all sizes that torch has stored for automatic dynamic
-        shapes, so that the next run starts without compiled code.
+        """Drop dynamo's cache entries for the code that ran, so that the next run starts without compiled code. Also
+        drop all sizes that torch has stored for automatic dynamic shapes.
         """
         ran = {(code.co_filename, code.co_name) for code in self._ran.values()}
         # torch 2.6 skips code that it encountered while dynamo was disabled, but does not list this code as seen.

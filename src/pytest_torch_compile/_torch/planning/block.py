@@ -130,8 +130,8 @@ def aligned(*values: Any) -> list[torch.Tensor]:
 
 def common(*values: Any) -> DType:
     """Return the type to which Triton promotes the values. A Python number does not change the blocks' type, with two
-    exceptions: a float promotes integers to float32, and an integer promotes booleans to int32 and, if it needs 64
-    bits, int32 to int64.
+    exceptions. A float promotes integers to float32. An integer promotes booleans to int32, and an integer that needs
+    64 bits promotes booleans and int32 to int64.
     """
     found = [value.dtype for value in values if isinstance(value, Block)]
     result = found[0] if found else (FLOAT32 if any(isinstance(one, float) for one in values) else INT32)
@@ -167,7 +167,9 @@ def promoted(*values: Any) -> tuple[list[torch.Tensor], DType]:
 
 def _binary(function: Callable[..., torch.Tensor], *, compares: bool = False) -> Callable[[Any, Any], Any]:
     def combined(left: Any, right: Any) -> Any:
-        if not isinstance(right, (Block, torch.Tensor, int, float)):  # a pointer adds the block itself
+        if not isinstance(
+            right, (Block, torch.Tensor, int, float)
+        ):  # a Pointer on the right-hand side implements the addition
             return NotImplemented
         (one, other), dtype = promoted(left, right)
         return Block(function(one, other), INT1 if compares else dtype)

@@ -2,8 +2,8 @@
 
 This module replaces ``torch.autograd.grad`` and ``torch.autograd.backward`` (which ``Tensor.backward`` calls). For CUDA
 tensors, torch's C++ engine requests streams from the driver and uses a thread for each device. The Python engine in
-this module calls the nodes in the same order as the C++ engine, and sums gradients over broadcast dimensions and casts
-them in the same way. Tensor hooks do not run.
+this module calls the nodes in the same order as the C++ engine. Like the C++ engine, it sums gradients over broadcast
+dimensions and casts gradients. Tensor hooks do not run.
 
 AOTAutograd asks the engine whether the autograd graph is retained. If it is not retained, the compiled backward pass
 may release saved tensors early and reuse their memory. So the function that answers this question is replaced as well.

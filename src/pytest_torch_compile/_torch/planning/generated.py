@@ -2,9 +2,11 @@
 nothing.
 
 So the generated code can run on fake tensors, and a plan includes allocations, the graphs after a graph break, the
-backward pass and later calls. This module replaces the methods of ``AsyncCompile`` that compile a kernel, the
-allocation functions that generated modules import from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would
-record a CUDA graph.
+backward pass and later calls. This module replaces:
+
+- the methods of ``AsyncCompile`` that compile a kernel;
+- the allocation functions that generated modules import from ``torch._C._dynamo.guards``;
+- ``cudagraphify``, which would record a CUDA graph.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
 ``compile_to_module``, ``count_bytes``, ``graph`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``,
