@@ -72,7 +72,7 @@ def test_break_is_placed_where_explain_places_it():
 def test_smallest_module_is_named():
     failed = failure(bert_with(Breaking(nn.GELU())), backend="eager", diagnose="full")
     assert any(
-        line.endswith("intermediate_act_fn (Breaking) shows the same finding on its own")
+        line.endswith("intermediate_act_fn (Breaking) has the same finding when it is checked alone")
         for line in failed.report.diagnosis
     )
 

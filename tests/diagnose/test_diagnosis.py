@@ -90,7 +90,7 @@ def test_stage_is_the_last_one_when_the_earlier_hold(monkeypatch):
     assert line.startswith(
         "stage: fails with backend aot_eager_decomp_partition (passes with backend eager, aot_eager)"
     )
-    assert op == "op: the result is correct with aten.sinh.default not decomposed (tried)"
+    assert op == "op: the result is correct with aten.sinh.default not decomposed (confirmed by a run)"
 
 
 def test_stage_is_not_known_where_an_earlier_backend_fails_in_another_way(monkeypatch):
@@ -143,14 +143,14 @@ def test_advice_for_eager_fallback_says_that_it_is_gone():
 def test_smallest_module_is_found_through_a_list():
     target = Stack(Block(nn.Tanh()), Block(Breaking()))
     line, _ = diagnosis(target, torch.randn(2, 4), backend="eager", level="full")
-    assert line == "smallest module: blocks.1.inner (Breaking) shows the same finding on its own"
+    assert line == "smallest module: blocks.1.inner (Breaking) has the same finding when it is checked alone"
 
 
 def test_smallest_module_is_found_in_training():
     target = Stack(Block(nn.Tanh()), Block(Lying()))
     lines = diagnosis(target, torch.randn(2, 4), backend="eager", level="full", train=True)
     assert lines[0].startswith("stage: not in torch. The code branches on is_compiling()")
-    assert lines[1:] == ["smallest module: blocks.1.inner (Lying) shows the same finding on its own"]
+    assert lines[1:] == ["smallest module: blocks.1.inner (Lying) has the same finding when it is checked alone"]
 
 
 def test_whole_model_is_not_called_its_smallest_module():

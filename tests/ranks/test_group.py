@@ -360,7 +360,9 @@ def options():
 
 def test_nccl_without_devices_says_so(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(CompileUsageError, match="one CUDA device per rank: 2 on this machine, which has 1"):
+    with pytest.raises(
+        CompileUsageError, match="one CUDA device per rank: 2 are required on this machine, but it has only 1"
+    ):
         run_ranks(summed, 2, 1.0, backend="nccl")
 
 

@@ -130,7 +130,7 @@ def test_test_that_ends_its_process_is_no_pass(workers, interpreters, tmp_path, 
         assert status == 1 and "2 new failures in 2 groups" in said.out, said
         assert "crash: the test terminated its process at test_models.py" in said.out
     else:
-        assert status == 2 and "in test_models.py::test_ends_the_process or in the test after it" in said.err
+        assert status == 2 and "during test_models.py::test_ends_the_process or the next test" in said.err
 
 
 SKIPS = """

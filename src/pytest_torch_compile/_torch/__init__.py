@@ -1,3 +1,3 @@
-"""The only modules that use private torch names. Each module lists the torch versions on which these names were
-checked.
+"""Modules that use private names of torch; no other modules use private names. Each module lists the torch versions on
+which its names were checked.
 """

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 WAYS = ("aot_inductor", "export", "precompile")
-# maps each argument name to its dynamic dimensions and their bounds
+# Maps each argument name to its dynamic dimensions and their bounds.
 Dims = Mapping[str, Mapping[int, Any]]
 
 
@@ -25,7 +25,7 @@ def unavailable(via: str) -> str:
     if via != "precompile" or hasattr(torch.compiler, "load_compiled_function"):
         return ""
     return (
-        f"not observable on torch {torch.__version__}: this version cannot save a compiled function (requires torch "
+        f"not supported on torch {torch.__version__}: this version cannot save a compiled function (requires torch "
         "2.11 or newer)"
     )
 

@@ -1,9 +1,9 @@
 """Parse the description of a graph break in torch's structured trace into a location, a reason and a fingerprint. Does
 not import torch.
 
-The wording of the descriptions was checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. The wording changes between
-versions, so a fingerprint is computed from the location, the calls that led to it and a coarse category of the reason,
-never from the wording.
+The wording of the descriptions was checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. Because the wording changes between
+versions, a fingerprint does not depend on it. A fingerprint is computed from the location of the break, the calls that
+led to this location, and a coarse category of the reason.
 """
 
 from __future__ import annotations

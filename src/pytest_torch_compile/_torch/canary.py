@@ -1,7 +1,7 @@
-"""Compile functions with known defects, once per process, to verify that this torch version reports everything on which
-checks depend.
+"""Verify that this torch version reports everything on which checks depend, by compiling functions whose graph breaks,
+recompiles and errors are known. This self-test runs once per process.
 
-Without this self-test, a renamed trace event would look like "no recompiles". If the backend is never called,
+Without the self-test, a renamed trace event would look like "no recompiles". If the backend is never called,
 compilation is turned off; the check itself reports this.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (see ``_usual_settings``),
@@ -100,8 +100,10 @@ def observer() -> TraceObserver:
 
 
 def not_shown() -> tuple[list[str], list[str]]:
-    """Return messages about the information that this torch version does not provide, in two lists: information that
-    decides whether a check passes, and information that only reports use. The self-test runs once per process.
+    """Return two lists of messages about information that this torch version does not provide. The first list is about
+    information that decides whether a check passes, the second list about information that only reports use.
+
+    The self-test runs when this function is first called.
     """
     global _not_shown
     with _lock:
@@ -111,7 +113,7 @@ def not_shown() -> tuple[list[str], list[str]]:
         try:
             seen = _compile_planted(backend_calls)
             shown = _shown(seen)
-        except Exception as error:  # the code under test did not cause it, and the check can still report other results
+        except Exception as error:  # not caused by the code under test; the check can still report other results
             if machine_fault(error, compiling=True):
                 raise
             return [f"not observable on torch {torch_version()}: the plugin's self-test raised {error!r}"], []

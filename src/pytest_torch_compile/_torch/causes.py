@@ -21,8 +21,8 @@ REFUSES_RECOMPILES = ("torch._dynamo.config.error_on_recompile", STANCE)
 
 
 def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: Sequence[str]) -> list[Finding]:
-    """Set the cause of every finding to the first setting in ``names`` that differs from torch's default and can have
-    an effect. If there is no such setting, the findings are unchanged.
+    """Return the findings, with a torch setting as their cause and with advice to reset it. The setting is the first of
+    the ``deviations`` that is in ``names`` and can have an effect. If there is none, the findings are unchanged.
     """
     setting = first_of(deviations, names)
     if setting is None:

@@ -1,8 +1,8 @@
 """Observe CUDA graphs while code runs: warm-ups, recordings, replays, and runs that silently use no CUDA graph.
 
-torch's counter of skipped CUDA graphs increases in two cases: if torch decides during compilation to use no CUDA graph,
-and once when torch stops using CUDA graphs for a function. The counter does not include later calls of this function,
-or partitioned graphs in which no part can become a CUDA graph. It also does not include sizes that
+torch counts skipped CUDA graphs in two cases: if torch decides during compilation to use no CUDA graph, and once when
+torch stops using CUDA graphs for a function. The counter does not include later calls of this function, or partitioned
+graphs in which no part can become a CUDA graph. It also does not include sizes that
 ``cudagraph_capture_sizes`` or, since 2.15, ``cudagraph_dynamic_shape_rerecord_limit`` excludes. So this module wraps
 the functions that make these decisions.
 

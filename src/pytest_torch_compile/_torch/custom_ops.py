@@ -45,7 +45,7 @@ class Sample:
     """One call of an op: copies of the arguments, taken before the op ran, and whether a gradient was needed.
 
     ``wanted`` is true if gradients were enabled and an input required a gradient. ``reached`` is true if backward
-    reached an output, and None if this is unknown, because no output requires a gradient or the op was not called from
+    reached an output. It is None if this is unknown: if no output requires a gradient, or the op was not called from
     Python.
     """
 
@@ -134,8 +134,8 @@ class CustomOps:
 
 
 def has_formula(op: Any, device: str) -> bool:
-    """Return whether a backward formula is registered for the op. The result is also True for an op that
-    is composed of ops with backward formulas.
+    """Return whether a backward formula is registered for the op. The result is also True for an op that is composed of
+    ops with backward formulas.
     """
     keys = (f"Autograd{device.upper()}", "Autograd", "CompositeImplicitAutograd")
     return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in keys)
@@ -143,7 +143,7 @@ def has_formula(op: Any, device: str) -> bool:
 
 def wrong_stride(sample: Sample) -> str:
     """Return a message if an output of the op and the corresponding output of its fake implementation have different
-    strides; otherwise, an empty string. With torch 2.6, opcheck does not report such a difference on the CPU.
+    strides; otherwise, an empty string. With torch 2.6, opcheck does not report this difference on the CPU.
 
     opcheck itself reports a fake implementation that fails or whose outputs have different shapes.
     """

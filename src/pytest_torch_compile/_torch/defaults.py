@@ -37,7 +37,7 @@ def set_defaults(wanted: Defaults) -> None:
         torch.set_default_dtype(wanted.dtype)
     if current.device != wanted.device:
         torch.set_default_device(wanted.device)
-        if wanted.device is None:  # back to the initial state; torch 2.6 cannot handle a remaining None
+        if wanted.device is None:  # the initial state; torch 2.6 fails if this attribute is None
             del torch._GLOBAL_DEVICE_CONTEXT.device_context
 
 

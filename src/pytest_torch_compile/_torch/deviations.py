@@ -63,8 +63,8 @@ def note_left_by(test: str) -> None:
 
 
 def _note(otherwise: str) -> None:
-    """For each setting that newly differs from its default, record where it was set: the module that sets it, if the
-    module was imported since the previous call, or else the text ``otherwise``.
+    """For each setting that newly differs from its default, record where the setting was changed. If a module that was
+    imported since the previous call changes the setting, record this module; otherwise, record the text ``otherwise``.
     """
     if "torch._dynamo" not in sys.modules:
         return
@@ -79,8 +79,8 @@ def _note(otherwise: str) -> None:
 
 
 def _set_at_import(setting: str, modules: Iterable[str]) -> str:
-    """Return a text with the first of these modules that changes the setting in a top-level line, and with this line's
-    number; an empty string if there is none.
+    """Return a text such as ``set when m was imported (m.py:3)`` about the first of these modules whose source changes
+    the setting in a top-level line; an empty string if there is none.
     """
     name = setting.rpartition(".")[2]
     known = "|".join(filter(None, (name, _EARLIER_NAMES.get(name))))
@@ -110,7 +110,7 @@ def changed_config() -> Iterator[tuple[str, str, Any, Any, str]]:
             if getattr(entry, "alias", None) or (override is _UNSET_SENTINEL and not by_environment):
                 continue
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about deprecated entries
+                warnings.simplefilter("ignore")  # reading a deprecated entry warns
                 value = functools.reduce(getattr, name.split("."), config)
             try:
                 differs = bool(value != entry.default)

@@ -36,8 +36,8 @@ def error_summary(error: BaseException) -> str:
     """Return the exception's type and the main lines of its message.
 
     The main lines are the first line, the first line that starts with ``Please``, and the first error in a C++
-    compiler's output. Lines directly after the first line also belong to them, as long as the previous line ends in a
-    colon or the line is a list item (``- ...``).
+    compiler's output. The lines directly after the first line are also main lines, as long as each of these lines is a
+    list item (``- ...``) or follows a line that ends in a colon.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:

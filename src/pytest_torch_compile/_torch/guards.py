@@ -151,9 +151,7 @@ def _without_names(text: str) -> str:
 
 
 def readable(text: str) -> str:
-    """Replace dynamo's notation in a guard, such as ``L['x']`` or ``_modules['x']``, by plain names, and remove object
-    ids.
-    """
+    """Replace dynamo's notation in a guard (``L['x']``, ``_modules['x']``) with plain names, and remove object ids."""
     text = re.sub(r"___from_numpy\((.+?)\)", r"\1", _OBJECT_ID.sub(_same_object, text))
     text = re.sub(r"L\[(['\"])(\w+)\1\]", r"\2", text)
     text = re.sub(r"G\[(['\"])(\w+)\1\]", r"global \2", text)

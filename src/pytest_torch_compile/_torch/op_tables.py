@@ -1,4 +1,4 @@
-"""Find out which entries of Inductor's tables of decompositions and lowerings are used, and remove entries.
+"""Find out which of Inductor's decompositions and lowerings are used, and temporarily remove some of them.
 
 Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """

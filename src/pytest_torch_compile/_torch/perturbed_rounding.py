@@ -24,7 +24,7 @@ from .float_types import is_packed
 from .pausable_mode import PausableMode
 
 _TABLE = "_pytest_torch_compile_table"
-# One in this many elements of a 16-bit tensor changes by one ulp. The variance is about that of rounding to nearest.
+# One in this many elements of a 16-bit tensor changes by one ulp. Rounding to nearest has about the same variance.
 HALF_TYPE_SHARE = 12
 # A different order of summation changes an fp32 sum by about this many multiples of eps.
 WIDE_EPS = 1.0
@@ -105,7 +105,7 @@ class PerturbedRounding(PausableMode):
 def _is_table(func: Any, args: Any) -> bool:
     """Return whether an op's result, for example a position or a mask, is derived only from integers and constants.
 
-    Such results are not perturbed, because they often lie exactly on the boundary of a later conversion to integers.
+    These results are not perturbed, because they often lie exactly on the boundary of a later conversion to integers.
     For example, T5 and DeBERTa compute position buckets from logarithms. A constant from ``torch.tensor`` appears as
     the result of ``lift_fresh``.
     """
@@ -136,8 +136,8 @@ def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
 
 
 def _takes_tf32(func: Any) -> bool:
-    """Return whether an op is a matrix product or convolution for which TF32 is allowed. torch may still
-    select a kernel that does not use TF32.
+    """Return whether an op is a matrix product or convolution for which TF32 is allowed. torch may still select a
+    kernel that does not use TF32.
 
     TF32 rounds the operands. The rounding error of a weight is the same in every row of the result, so averaging over
     rows does not cancel this error.
@@ -165,8 +165,8 @@ def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 class _PerturbedSteps:
-    """A context manager that perturbs every optimizer's learning rates during each of its steps. The perturbation is
-    about as large as the error of a bias correction that is computed in float32.
+    """A context manager that perturbs the learning rates of every optimizer while the optimizer's step runs. The
+    perturbation is about as large as the error of a bias correction that is computed in float32.
     """
 
     def __init__(self, seed: int) -> None:

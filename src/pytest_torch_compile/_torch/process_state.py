@@ -1,6 +1,7 @@
 """Process-wide state that code may change: grad mode, defaults, autocast, precision and environment variables.
 
-Uses only public names, except for the defaults (see ``defaults.py``).
+This module itself uses only public names; the modules ``defaults`` and ``inference_mode``, which it calls, use private
+names.
 """
 
 from __future__ import annotations
@@ -15,14 +16,13 @@ from .defaults import Defaults, defaults, set_defaults
 from .inference_mode import set_inference_mode
 
 _AUTOCAST_DEVICES = ("cpu", "cuda")
-# torch and its compilers set and use variables with these prefixes themselves, with or without a leading
-# underscore.
+# torch and its compilers set variables with these prefixes themselves, with or without a leading underscore.
 _TORCHS = ("TORCH", "PYTORCH", "TRITON", "CUDA", "NCCL", "OMP_", "KMP_", "MKL_", "PYTEST_")
 
 
 @dataclass(frozen=True)
 class ProcessState:
-    """The process state that results may depend on."""
+    """The values of process-wide settings on which results may depend."""
 
     grad: bool
     inference: bool
@@ -84,7 +84,7 @@ class ProcessState:
             os.environ.update({k: v for k, v in self.environment.items() if now.environment.get(k) != v})
 
     def named(self) -> dict[str, Any]:
-        """Return the values that are compared, keyed by their names in messages."""
+        """Return the values of the settings, keyed by the names that messages use for the settings."""
         values: dict[str, Any] = {
             "grad mode": self.grad,
             "inference mode": self.inference,

@@ -16,7 +16,7 @@ def profile_function(note: Callable[..., Any] | None) -> Iterator[None]:
     afterwards.
 
     Raises:
-        CompileUsageError: If it would be impossible to restore the previous profile function.
+        CompileUsageError: If the previous profile function cannot be restored later.
     """
     before: Any = sys.getprofile()
     if before is None and note is None:

@@ -124,8 +124,8 @@ class Sandbox:
             yield
 
     def forget(self) -> None:
-        """Drop dynamo's cache entries for the code that ran, and all sizes that torch has stored for automatic dynamic
-        shapes, so that the next run starts without compiled code.
+        """Drop dynamo's cache entries for the code that ran, so that the next run starts without compiled code. Also
+        drop all sizes that torch has stored for automatic dynamic shapes.
         """
         ran = {(code.co_filename, code.co_name) for code in self._ran.values()}
         # torch 2.6 skips code that it encountered while dynamo was disabled, but does not list this code as seen.
@@ -136,7 +136,7 @@ class Sandbox:
             # Modules defined in torch are compiled through one of torch's functions, which does not run in eager code.
             if id(code) not in self._before or is_torch(code.co_filename) or (code.co_filename, name) in ran:
                 reset_code(code)
-        # These aliases were used only by guards that belong to graphs that no longer exist.
+        # Only the guards of graphs that no longer exist used these aliases.
         for namespace, before in self._namespaces.values():
             for name in _aliases(namespace) - before:
                 del namespace[name]
@@ -249,8 +249,8 @@ def seed_accelerator(seed: int) -> None:
 
 
 def set_rng_state(states: dict[str, torch.Tensor]) -> None:
-    """Restore a state that ``rng_state`` returned. A device that was not in use when the state was recorded
-    keeps its present state.
+    """Restore a state that ``rng_state`` returned. A device that was not in use when the state was recorded keeps its
+    present state.
     """
     for device, generator in generators().items():
         if device in states:

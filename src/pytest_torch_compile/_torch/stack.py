@@ -152,7 +152,7 @@ def line_now() -> Location | None:
 
 
 def _is_plumbing(frame: FrameType) -> bool:
-    """Return whether a frame is in Python's ``contextlib``, which the compiler uses; such frames are skipped."""
+    """Return whether a frame is in Python's ``contextlib``, which the compiler uses; these frames are skipped."""
     return frame.f_code.co_filename == contextlib.__file__
 
 

@@ -116,8 +116,8 @@ class Extent:
 
 
 def extent(piece: torch.Tensor) -> Extent | None:
-    """Return the range of bytes that a tensor's elements occupy; None for a tensor without elements or
-    without allocated memory.
+    """Return the range of bytes that a tensor's elements occupy; None for a tensor without elements or without
+    allocated memory.
 
     Raises:
         Unreadable: If the tensor has no storage.

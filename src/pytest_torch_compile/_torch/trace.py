@@ -148,7 +148,7 @@ class TraceObserver(TraceListener):
             self.seen.cudagraph_runs.append(runs)
 
     def _compare_with_counters(self) -> None:
-        """Compare the events with torch's counters, and record the events that are missing in the trace."""
+        """Compare the events with torch's counters, and record the events that are missing from the trace."""
         counted = {name: number - self._counted_before[name] for name, number in _counted().items()}
         if counted.pop("graph_break") > 0 and not self.seen.graph_breaks and not self.seen.errors:
             self._unobservable("torch counted a graph break that does not appear in its trace")
@@ -226,9 +226,11 @@ class TraceObserver(TraceListener):
         self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key), after))
 
     def _most_telling_first(self, frame: Any, failed: tuple[FailedGuard, ...]) -> tuple[FailedGuard, ...]:
-        """Move the first failed guard whose cause is new for this frame to the front. Every cache entry has a failed
-        guard. The guard that explains the recompile has a cause that has not occurred before; it need not belong to the
-        newest entry.
+        """Move the guard that explains the recompile to the front, if there is one: the first guard whose cause did not
+        appear in earlier recompiles of this frame.
+
+        Each cache entry of the frame has a failed guard, and the guard that explains the recompile need not belong to
+        the newest entry.
         """
         known = self._causes.setdefault(frame, set())
         telling = next((guard for guard in failed if guard.cause not in known), None)
@@ -274,7 +276,7 @@ class TraceObserver(TraceListener):
         if graph_break is None:
             self._unobservable("a graph break has no location")
             return None
-        # Ignore the library frames in between, because torch may compile them as one frame or as several.
+        # Ignore library frames between user frames, because torch may compile them as one frame or as several.
         users = [frame for frame in graph_break.stack if not is_library(frame.file)]
         innermost = graph_break.location.library or graph_break.location
         place = (*((frame.file, frame.line) for frame in (*users, innermost)), graph_break.category)
@@ -331,7 +333,9 @@ class TraceObserver(TraceListener):
 
 
 def defined_at(code: dict[str, Any]) -> Location:
-    """Return the location where the last function in the stack of a ``dynamo_start`` event is defined."""
+    """Return the location of a function's definition. ``code`` is the function's entry in the stack of a
+    ``dynamo_start`` event.
+    """
     file, name = _file_of(code.get("filename")), str(code.get("name", ""))
     if file.endswith(_INLINED_MODULE_FILE):
         name = TARGET_FRAME

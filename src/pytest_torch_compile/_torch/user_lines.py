@@ -38,7 +38,7 @@ def parse_stack(text: str) -> list[Location]:
 
 
 def raw_frames(text: str) -> list[Location]:
-    """Return all frames of a traceback text, including dynamo's names of resume functions."""
+    """Return all frames of a traceback text. Dynamo's names of resume functions are kept unchanged."""
     frames: list[Location] = []
     lines = text.splitlines()
     for index, line in enumerate(lines):
@@ -56,14 +56,14 @@ def readable(frame: Location) -> Location:
 
 
 def below_own(frames: list[Location]) -> list[Location]:
-    """Return the frames that the innermost of this package's frames called, directly or indirectly."""
+    """Return the frames after the last frame of this package; all frames if none belongs to this package."""
     own = [index for index, frame in enumerate(frames) if frame.file.startswith(OWN_FOLDER)]
     return frames[own[-1] + 1 :] if own else frames
 
 
 def user_location(frames: list[Location]) -> Location:
-    """Return the location of the innermost user frame. If the innermost frame overall is in a library, it becomes the
-    location's ``library``.
+    """Return the location of the innermost user frame. If this frame called library code, ``library`` of the returned
+    location is the innermost frame of the whole stack.
 
     If there is no user frame (for example, for a model from an installed library), return the innermost frame outside
     torch.

@@ -1,10 +1,10 @@
 """Keep warnings from torch's compiler and from this plugin as warnings under ``filterwarnings = error``. Does not
 import torch.
 
-A filter that turns warnings into errors is meant for the user's code. Warnings from torch while it is imported or
-compiles (its own deprecated functions, ops without Inductor code) are not caused by the model, and the model's author
-cannot fix them. As errors, they would look like failed compilations, so they remain warnings. Warnings from the model
-become errors in the eager and the compiled run, just as they do without the plugin.
+A filter that turns warnings into errors is meant for the user's code. The author of a model cannot fix the warnings
+that torch emits when it is imported or compiles code, for example about deprecated functions that torch itself calls.
+As errors, these warnings would look like failed compilations, so they remain warnings. Warnings from the model become
+errors in the eager and the compiled run, just as they do without the plugin.
 
 The module names of torch were checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """

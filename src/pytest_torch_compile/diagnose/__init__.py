@@ -1,4 +1,6 @@
-"""Diagnosis of failed checks: the stage at fault, the smallest module with the problem, and fixes that were tried."""
+"""Diagnose failed checks: find the stage of torch.compile at fault, the smallest module that fails, and fixes that
+work in a trial run.
+"""
 
 from __future__ import annotations
 

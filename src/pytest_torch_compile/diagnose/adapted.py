@@ -16,7 +16,7 @@ from ..legs.calls import Call
 from .first_call import set_up
 from .subject import Subject
 
-Sizes = list[list[torch.Size | None]]  # for each call, the sizes of its output leaves
+Sizes = list[list[torch.Size | None]]  # for each call, the sizes of the tensors in its output (None for non-tensors)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,9 @@ NAMED_LOSS = "ForCausalLM"  # the loss function that transformers uses for a mod
 
 @dataclass(frozen=True)
 class Change:
-    """A possible change to the code; ``disables`` is true if the change intentionally keeps a break."""
+    """A possible change to the code or to torch's settings. ``disables`` is true if the change only disables
+    compilation of a called function, so that the graph still breaks there.
+    """
 
     what: str
     rewrite: Rewrite | None = None
@@ -51,8 +53,8 @@ class Change:
 
 
 def break_advice(subject: Subject) -> list[str]:
-    """Return, for each break, the first change that removes the break, followed by the result of all changes
-    together.
+    """Return a line for each break for which a fix was found: the first change that removes the break. If all of these
+    changes together make the check pass with its backend, the last line reports this.
     """
     lines: list[str] = []
     if "graph-break" in subject.kinds and subject.compiling.wrapper is None:
@@ -80,7 +82,7 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
                 best = report
                 how = "tried" if subject.compiling.backend == "eager" else "tried with backend eager"
                 lines.append(f"{how}: {change.what}: {_result(subject, report)}")
-                to_try += unhelped  # each of these breaks may need two changes
+                to_try += unhelped  # a break may need two changes together
                 unhelped = []
                 break
         else:
@@ -133,7 +135,7 @@ def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = No
     compiling = subject.compiling
     if backend is not None:
         compiling = replace(compiling, backend=backend, mode=None, options=None)
-    # Remaining breaks would fail under fullgraph.
+    # With fullgraph=True, the remaining breaks would raise an exception.
     compiling = compiling.relaxed() if backend is not None else compiling
     written_so = [change.rewrite for change in changes if change.rewrite is not None]
     switches = tuple(change.capture for change in changes if change.capture)

@@ -73,8 +73,8 @@ def _error(report: CompileReport) -> str:
 
 
 def _op(subject: Subject, table: Table) -> list[str]:
-    """Return a line about the op whose decomposition or lowering makes the check fail, found by bisecting the ops in
-    use.
+    """Return a line about the op whose decomposition or lowering makes the check fail. The op is found by bisecting the
+    ops in use.
     """
     ops = _of_part(subject, table, subject.smallest) if subject.smallest else []
     if not ops or not _right_without(subject, table, ops, {}):
@@ -83,7 +83,7 @@ def _op(subject: Subject, table: Table) -> list[str]:
         return []
     subject.report.fault = replace(subject.report.fault, op=", ".join(ops))
     how = "not decomposed" if table == "decomposition" else "run by the eager kernel instead of Inductor's code"
-    return [f"op: the result is correct with {', '.join(ops)} {how} (tried)"]
+    return [f"op: the result is correct with {', '.join(ops)} {how} (confirmed by a run)"]
 
 
 def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[str]:

@@ -55,8 +55,10 @@ def _result(subject: Subject, report: CompileReport) -> str:
 
 
 def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield possible changes as (description, changes) pairs. The changes are fields of ``Work`` or ``Compiling``,
-    ``switches`` of ``torch._dynamo.config`` to turn on, or an ``adaptation`` of the calls.
+    """Yield possible changes as (description, changes) pairs.
+
+    The keys of ``changes`` are fields of ``Work`` or ``Compiling``, ``switches`` (options of ``torch._dynamo.config``
+    to turn on), and ``adaptation`` (a change to the calls).
     """
     calls, names = subject.work.calls, argument_names(subject.work.target)
     values: dict[Name, list[Any]] = {}
@@ -97,7 +99,7 @@ def _of_sizes(
     subject: Subject, values: dict[Name, list[Any]], names: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     calls = subject.work.calls
-    # torch specializes sizes 0 and 1: such a dimension cannot be marked as dynamic, but size 1 can be padded.
+    # torch specializes sizes 0 and 1, so they cannot be marked as dynamic. A dimension of size 1 can still be padded.
     padded_dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen, least=1))}
     dims: Dims = {name: changing for name, seen in values.items() if (changing := _changing_dims(seen, least=2))}
     if not padded_dims:

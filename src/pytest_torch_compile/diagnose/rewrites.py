@@ -23,7 +23,8 @@ class Around:
     variables: frozenset[str]
 
 
-# Maps a statement to its replacement; None if the rewrite does not apply. May modify its argument.
+# A function that returns the replacement of a statement, or None if the rewrite does not apply. The function may modify
+# the statement.
 Way = Callable[[ast.stmt, Around], "ast.stmt | None"]
 
 

@@ -1,4 +1,4 @@
-"""Find the smallest submodule that still shows the check's finding."""
+"""Find the smallest submodule that fails in the same way as the whole target."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Part:
 
 
 def smallest_module(subject: Subject) -> list[str]:
-    """Return a line about the smallest submodule that fails when it is checked on its own. Its finding must be of a
-    kind that the failed check has, or of a kind that can cause the check's finding.
+    """Return a line about the smallest submodule that fails when it is checked alone. The submodule must have a finding
+    of the same kind as the failed check, or of a kind that can cause its finding.
     """
     kinds = set(subject.kinds)
     if subject.work.optimizer is not None and kinds & set(get_args(WrongResult)):
@@ -60,7 +60,7 @@ def smallest_module(subject: Subject) -> list[str]:
                 shown = {finding.kind for finding in report.findings}
                 smallest, candidates = part, children(parts, part.name)
     except OutOfTime:
-        remark = f"; a smaller module may show the finding too, but the time limit was reached (modules tried: {tried})"
+        remark = f"; a smaller module may fail too, but the time limit was reached (modules tried: {tried})"
     if smallest is None:
         return []
     kind = type(smallest.module).__name__
@@ -68,7 +68,7 @@ def smallest_module(subject: Subject) -> list[str]:
     if shown & subject.kinds and subject.report.fault.stage:
         subject.smallest = smallest.changes(subject.work)
     same = "the same finding" if shown & subject.kinds else f"findings of the kind {', '.join(sorted(shown & kinds))}"
-    return [f"smallest module: {smallest.name} ({kind}) shows {same} on its own{remark}"]
+    return [f"smallest module: {smallest.name} ({kind}) has {same} when it is checked alone{remark}"]
 
 
 def _checked(subject: Subject, part: Part) -> tuple[CompileReport | None, Part]:
@@ -94,8 +94,8 @@ def _without_gradient(call: Call) -> Call:
 
 
 def _cheapest_backend(subject: Subject) -> str | None:
-    """Return the backend of the first stage that shows the finding. If the stage is unknown, return None, which means
-    the check's backend.
+    """Return the backend of the first stage that causes the finding. If the stage is unknown, return None, which stands
+    for the check's backend.
     """
     if subject.compiling.wrapper is not None:
         return None
@@ -183,7 +183,9 @@ def _note(name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Map
 
 
 def _copied(leaf: Any) -> Any:
-    """Copy an argument leaf before the module runs, because some arguments (such as a key cache) grow in each call."""
+    """Copy one value in a module's arguments before the module runs, because some values (such as a key cache) grow in
+    each call.
+    """
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().clone().requires_grad_(leaf.requires_grad)
     try:

@@ -48,8 +48,8 @@ class Subject:
         self.seconds, self._remake, self._end = seconds, remake, time.monotonic() + seconds
         self._tolerances = remake.tolerances
         self._took: dict[str | None, float] = {}
-        # The changes that turn this into a check of the smallest module, if that module is known and shows the same
-        # finding.
+        # The changes that turn this check into a check of the smallest failing module. Empty unless this module is
+        # known and has the same finding.
         self.smallest: dict[str, Any] = {}
 
     @property
@@ -69,11 +69,11 @@ class Subject:
         return self._end - time.monotonic()
 
     def expected_seconds(self, backend: str | None = None) -> float:
-        """Return the expected time of a trial with this backend: the time of the longest such trial so far or, if there
-        was none, the time of the check.
+        """Return the expected time of a trial with this backend: the time of the longest trial so far with this
+        backend. Before the first trial, the time is estimated from the time of the check.
 
-        The compile time of stages that a trial skips is subtracted from the check's time. The estimate may be too high,
-        because the check's time includes the imports of the first compilation.
+        The estimate is the check's time without the compile time of the stages that the trial skips. It may be too
+        high, because the check's time includes the imports of the first compilation.
         """
         if backend in self._took:
             return self._took[backend]
@@ -117,8 +117,8 @@ class Subject:
                 self._took[backend] = max(self._took.get(backend, 0.0), time.monotonic() - began)
 
     def shows(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
-        """Return whether a report has a finding of these kinds; a break or recompile counts only if it has the same
-        cause as in the failed check.
+        """Return whether a report has a finding of these kinds. A graph break or recompile counts only if the failed
+        check has a graph break or recompile with the same cause.
         """
         if report is None:
             return False
@@ -129,7 +129,7 @@ class Subject:
         return bool(shown)
 
     def is_right_in(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
-        """Return whether a trial ran without findings of these kinds and without new kinds of findings."""
+        """Return whether a trial ran without findings of these kinds, and without kinds that the failed check lacks."""
         return report is not None and {finding.kind for finding in report.findings} <= self.kinds - set(kinds)
 
 

@@ -14,8 +14,8 @@ from ..findings import CompileUsageError, Finding
 from ..report.failure_text import count, cut, numbered
 from .progress import CheckSeen, Fact
 
-# Maps each name that ``same=`` accepts to the kind of observation that is compared. A kind that may cause differences
-# in another kind comes first.
+# Maps each name that ``same=`` accepts to the kind of observation that is compared. Causes come before their effects:
+# for example, a graph break on one rank only also changes the graphs of this rank.
 SAME = {
     "graph_breaks": "graph break",
     "recompiles": "recompile",
@@ -41,8 +41,8 @@ def require_known(same: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class RankSeen:
-    """The observations, such as graph breaks, in each of a rank's checks. ``stopped`` is true if the rank's most recent
-    call failed or was terminated.
+    """One rank's observations (such as graph breaks) in each of its checks. ``stopped`` is true if the rank's most
+    recent call failed or was terminated.
     """
 
     checks: Mapping[str, CheckSeen]
@@ -53,7 +53,7 @@ class RankSeen:
         return [fact for fact in self.checks[check].facts if fact.kind == kind]
 
     def whole_calls(self, check: str) -> float:
-        """Return how many calls to compiled functions were observed completely; infinity if the check has ended."""
+        """Return how many calls to compiled functions the rank has finished; infinity if the check has ended."""
         seen = self.checks[check]
         return math.inf if seen.ended else seen.calls - self.stopped
 
@@ -71,8 +71,8 @@ def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Fi
 
 
 def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
-    """Return a finding if the ``returned`` ranks finished early: they ran a check together with the ``running`` ranks,
-    but the ``running`` ranks did not return and were terminated.
+    """Return a finding if the ``returned`` ranks finished early. This is the case if they ran a check together with the
+    ``running`` ranks, and the ``running`` ranks did not return and were terminated.
     """
     checks = ranks[returned[0]].checks if returned else ()
     shared = [check for check in checks if any(check in ranks[rank].checks for rank in running)]
@@ -84,8 +84,8 @@ def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: 
 
 
 def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[int]]:
-    """Return the groups of ranks whose observations agree. The largest group comes first; among groups of equal size,
-    the group with fewer observations comes first.
+    """Group the ranks by their observations of one kind in a check. The group with the most ranks comes first; among
+    groups of equal size, the group with the fewest observations comes first.
     """
     whole = min(seen.whole_calls(check) for seen in ranks.values())
     facts = {rank: seen.facts(check, kind) for rank, seen in ranks.items()}
@@ -134,7 +134,9 @@ def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list
 
 
 def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: Sequence[list[int]]) -> list[str]:
-    """Return lines for each group of ranks that agree, listing the observations that not all groups have."""
+    """For each group of ranks, return lines that list the group's observations. Observations that all groups share are
+    only counted, except for collectives, all of which are listed.
+    """
     facts = [ranks[group[0]].facts(check, kind) for group in groups]
     lines = []
     for group, found in zip(groups, facts, strict=True):

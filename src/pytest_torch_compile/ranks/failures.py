@@ -90,8 +90,10 @@ class RankEnd:
 
 
 def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) -> list[Finding]:
-    """Return findings about differences between ranks, and then findings about the most serious failures: those of the
-    ranks that died; if no rank died, those of the ranks that failed; if no rank failed, those of the ranks that hung.
+    """Return findings about differences between ranks, followed by findings about the most serious failures.
+
+    If ranks died, these findings are about the ranks that died. Otherwise, they are about the ranks that failed. If no
+    rank failed, they are about the ranks that did not finish within ``seconds``.
     """
     outcomes = [end.outcome for end in ends if end.outcome is not None]
     running = [end for end in ends if end.was_ended]
@@ -120,7 +122,9 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
 
 
 def _died(ends: Sequence[RankEnd], others: Iterable[Outcome]) -> list[Finding]:
-    """Return a finding for each way in which ranks died. The failures of the other ranks are listed as evidence."""
+    """Return one finding for each signal, exit code or other reason for which ranks died. The finding's evidence lists
+    the failures of the other ranks.
+    """
     after = [f"then {headline(finding)}" for outcome in others for finding in merged([outcome])[:1]]
     findings = []
     for how in dict.fromkeys(end.how_it_died for end in ends if end.how_it_died):
@@ -137,7 +141,9 @@ def _at(place: Location | None) -> str:
 
 
 def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterable[Outcome]) -> CompileCheckFailed:
-    """Return one failure for all ranks. Its report is the report of the first rank whose check failed."""
+    """Return one failure for all ranks. If a check failed, the failure contains the report of the first rank whose
+    check failed, with the findings of all ranks.
+    """
     checks = [(outcome.rank, outcome.report) for outcome in outcomes if outcome.report and outcome.findings]
     if checks:
         first = checks[0][1]

@@ -244,8 +244,8 @@ class RankGroup:
         last = self.world_size - 1 if one is None else local_rank()
         if "nccl" in self.backend and (devices := torch.cuda.device_count()) <= last:
             raise CompileUsageError(
-                f"backend 'nccl' needs one CUDA device per rank: {last + 1} on this machine, which "
-                f"has {devices}; use backend='gloo', or fewer ranks"
+                f"backend 'nccl' needs one CUDA device per rank: {last + 1} are required on this machine, but it has "
+                f"only {devices}; use backend='gloo', or fewer ranks"
             )
         atexit.register(self._kill)  # otherwise multiprocessing would wait for the ranks at exit
         self._folder = TemporaryFolder("torch-compile-ranks-")

@@ -32,8 +32,8 @@ _NO_STORE = "the store that the ranks share is no longer available, so the launc
 
 @dataclass(frozen=True)
 class Launch:
-    """The settings with which a launcher, torchrun or Slurm, started one of its processes. ``agent`` is true if
-    torchrun's agent hosts the store.
+    """The settings with which a launcher (torchrun or Slurm) started this process. ``agent`` is true if torchrun's
+    agent hosts the store.
     """
 
     rank: int
@@ -45,8 +45,10 @@ class Launch:
 
 @cache
 def launch() -> Launch | None:
-    """Return the settings with which torchrun or Slurm started this process. Return None if neither did, if it started
-    only one process, or if the plugin started this process as a rank.
+    """Return the settings with which torchrun or Slurm started this process.
+
+    Return None if no launcher started this process, if the launcher started only one process, or if the plugin started
+    this process as a rank.
     """
     has = os.environ
     if TOKEN in has:

@@ -10,12 +10,12 @@ from torch import distributed
 
 
 def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Callable[[Any], Callable[..., Any]]:
-    """Return a function to pass as ``compile`` to ``check_compile``. It splits the batch over the ranks and gathers the
-    ranks' outputs.
+    """Return a function to pass as ``compile`` to ``check_compile``. The compiled run then splits the batch over the
+    ranks, and gathers the ranks' outputs.
 
     On each rank, the eager run of the check uses the whole batch. Data-parallel training averages the gradients of the
-    parts, so on every rank, the outputs, the gradients and the parameters after optimizer steps must match the results
-    of the eager run.
+    parts. So on every rank, the outputs, the gradients and the parameters after optimizer steps must match the eager
+    run.
 
     Args:
         compile: a function that creates the parallel, compiled target: ``lambda m:

@@ -60,7 +60,7 @@ def facts_of(seen: Observation) -> list[Fact]:
 
 
 def _graph_break(found: GraphBreak) -> Fact:
-    # The field `times` is not included, because it increases if a rank compiles the code again.
+    # The field `times` of the graph break is left out, because it increases if a rank compiles the code again.
     text = f"{found.category} at {found.location.shown()}"
     return Fact("graph break", (found.fingerprint,), text, found.call, found.location)
 
@@ -125,7 +125,7 @@ class Recorder:
         self._amounts[number] = amount
         facts, calls = facts_of(seen), self._calls[number]
         last, written, when = self._written.get(number, (seen, [], {}))
-        # A different observation object means another run of the same check.
+        # Each run of a check has a new observation object, none of whose observations have been written.
         new = list(Counter(facts) - Counter(written if last is seen else []))
         when |= {fact.key: calls for fact in new if fact.key not in when}
         self._written[number] = seen, facts, when
@@ -136,7 +136,7 @@ class Recorder:
             self._write(CheckSeen(check.name, [replace(fact, during=calls) for fact in new], calls), number)
 
     def _amount(self, seen: Observation) -> tuple[int, ...]:
-        """Return a key that changes only when there are new observations; many torch events contain none."""
+        """Return a key that changes only when there are new observations; many torch events add no observation."""
         lists = (seen.graphs, seen.graph_breaks, seen.recompiles, seen.fallbacks, seen.collectives)
         return (id(seen), *(len(one) for one in lists), id(seen.graphs[-1]) if seen.graphs else 0)
 
@@ -156,8 +156,8 @@ class Recorder:
 
 
 def checks_in(path: Path) -> dict[str, CheckSeen]:
-    """Read the observations that a rank wrote to a file, by check. The key of a check is its name followed by its
-    number among the checks with this name.
+    """Read the observations that a rank wrote to a file. The result maps each check to its observations. The key of a
+    check is its name, followed by its number among the checks with this name.
     """
     checks: dict[int, CheckSeen] = {}
     with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError), path.open("rb") as file:

@@ -140,8 +140,8 @@ def user_modules() -> dict[str, ModuleSpec]:
 
 
 class ModulesOfParent(MetaPathFinder):
-    """An import hook that finds modules at the paths from which the parent process imported them, because modules that
-    pytest imports in importlib mode are not on the search path.
+    """An import hook that finds modules at the paths from which the parent process imported them. Without the hook,
+    modules that pytest imports in importlib mode could not be imported, because they are not on the search path.
     """
 
     def __init__(self) -> None:

@@ -143,7 +143,7 @@ class Definitions:
                 raise Unwritable(f"the op {space}::{op} is not defined in the file of the code that calls it")
 
     def bind(self, name: str, value: Any, owner: Any = None, *, stored: bool = False) -> None:
-        """Write code that binds ``name`` to ``value`` in the script, unless the script already contains it."""
+        """Write code that binds ``name`` to ``value``, unless the script already contains this code."""
         if isinstance(value, types.ModuleType):
             if self._reserve(name, value):
                 self._import(value.__name__)
@@ -161,7 +161,7 @@ class Definitions:
 
     def _statements_of(self, owner: Any, name: str) -> bool:
         """Copy the statements of the owner's module that bind ``name`` or register something for it. Return whether
-        there are any.
+        there are any such statements.
         """
         module = owner if isinstance(owner, types.ModuleType) else sys.modules.get(owner.__module__)
         if module is None:

@@ -36,8 +36,8 @@ _OF_TORCH = re.compile(r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)
 
 
 def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> None:
-    """Write the script and add it to the report, or add the reason why there is no script. The failure itself is not
-    changed.
+    """Write a script that reproduces the failure, and add it to the report. If no script can be written, or an error
+    occurs, add the reason instead.
     """
     with doing("writing a reproduction"):
         try:
@@ -98,8 +98,10 @@ def _why_none(report: CompileReport) -> str:
 
 
 def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:
-    """Yield each target and its calls to write as a script, with the finding to reproduce: first the smallest module,
-    if it has a finding of the same kind as ``finding``, and then the whole target with ``finding`` itself.
+    """Yield the targets for which to try a script, each with its calls and with the finding to reproduce.
+
+    The first target is the smallest failing module, if it has a finding of the same kind as ``finding``. The last
+    target is the whole target, with ``finding`` itself.
     """
     if report.fault.module and (part := parts_of(remake.work).get(report.fault.module)):
         changes = part.changes(remake.work)
@@ -124,8 +126,8 @@ def _path(report: CompileReport, finding: Finding, folder: Path) -> Path:
 
 
 def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: float) -> str:
-    """Run the script, and keep it if it fails with the kind and cause of ``finding``. Return an empty string if it was
-    kept, and otherwise a short reason.
+    """Run the script, and keep it if it fails with the kind and cause of ``finding``. Return an empty string if the
+    script was kept, and otherwise a short reason.
     """
     with TemporaryFolder("torch-compile-reproduction-") as place:
         file = place / path.name
@@ -155,7 +157,7 @@ def _run(file: Path, seconds: float, *, alone: bool) -> tuple[int | None, list[s
     If ``alone`` is set, the script cannot import from this process's paths, which reveals undeclared dependencies.
     """
     environment = {name: value for name, value in os.environ.items() if not _OF_TORCH.match(name)}
-    environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"  # a cache may contain code of a patched torch
+    environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"  # a cache may contain code that a modified torch generated
     environment["PYTHONPATH"] = os.pathsep.join(one for one in sys.path if one)
     output = file.with_suffix(".txt")
     with output.open("wb") as stream:  # a pipe would stay open until all child processes of the script have ended

@@ -49,7 +49,9 @@ class Script:
 
 
 class Renamed:
-    """New names for the script's names that conflict with names in the user's code, which is copied unchanged."""
+    """New names for those names of the script that conflict with names in the user's code. The user's code is copied
+    unchanged.
+    """
 
     def __init__(self, taken: Collection[str], names: Iterable[str], templates: Iterable[str]) -> None:
         self._new = {name: self._free(name, taken) for name in (*names, *_defined(templates)) if name in taken}
@@ -68,7 +70,7 @@ class Renamed:
 
 
 def _defined(templates: Iterable[str]) -> Iterator[str]:
-    """Yield the top-level names of the templates."""
+    """Yield the names that the templates define or assign at top level."""
     for statement in (one for text in templates for one in ast.parse(text).body):
         if isinstance(statement, ast.FunctionDef):
             yield statement.name

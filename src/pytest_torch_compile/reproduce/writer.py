@@ -32,7 +32,7 @@ TINY = 16
 
 NEW_MODULE = '''
 def new_module(kind, parameters=(), buffers=(), modules=(), **attributes):
-    """Create a module of this class from these parts, without running its __init__."""
+    """Create a module of class `kind` from these parts, without running its __init__."""
     module = kind.__new__(kind)
     torch.nn.Module.__init__(module)
     for name, value in attributes.items():
@@ -47,7 +47,7 @@ def new_module(kind, parameters=(), buffers=(), modules=(), **attributes):
 '''
 NEW_OBJECT = '''
 def new_object(kind, **attributes):
-    """Create an object of this class with these attributes, without running its __init__."""
+    """Create an object of class `kind` with these attributes, without running its __init__."""
     new = kind.__new__(kind)
     new.__dict__.update(attributes)
     return new

@@ -138,12 +138,12 @@ def _reproduced(
 def _bisected(
     groups: Sequence[Group], releases: Sequence[str], arguments: Sequence[str], install: Sequence[str], say: Say
 ) -> list[Group]:
-    """Return all groups; groups of new failures include the release in which they first appeared."""
+    """Return all groups. Each group of new failures includes the release in which the failure first appeared."""
 
     def run_on(release: str, tests: Sequence[str]) -> dict[str, Result]:
         try:
             return _run(_environment(release, install, say), arguments, tests, say)
-        except TriageError as error:  # the other releases may be enough
+        except TriageError as error:  # the other releases may suffice for the bisection
             say(f"skipping torch {release}: {error}")
             return {}
 

@@ -1,7 +1,8 @@
 """Read the failures of a test run. The cause of a failure is taken from the test's checks or from the traceback.
 
-A cause consists of data that is the same in all affected tests and torch versions: the category and location of a graph
-break, the guard of a recompile, the stage of a wrong result, or the type and location of an exception.
+A cause consists of data that is the same in all affected tests and torch versions. Examples are the category and
+location of a graph break, the guard of a recompile, the stage of a wrong result, and the type and location of an
+exception.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Cause:
     """The common cause of a group of failures. Among causes of the same kind, ``what``, ``where`` and ``op`` identify
     the cause.
 
-    A diagnosis has a time limit, so it may find out less about a wrong result in one run than in another.
-    ``may_be`` ignores these differences.
+    Because a diagnosis has a time limit, its details about a wrong result may be incomplete in one of two runs.
+    ``may_be`` does not compare details that are missing.
     """
 
     kind: str
@@ -91,8 +92,8 @@ class Result:
 
 
 def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
-    """Return the results of a run, keyed by test id, from pytest's reports on each phase. Files that cannot be
-    collected are included.
+    """Return the results of a run, keyed by test id, from pytest's reports on the setup, call and teardown of each
+    test. Files that cannot be collected are included.
 
     The reports include the observations of the test's checks, if the test has checks.
     """

@@ -57,8 +57,8 @@ def lost(old: Runs, new: Runs) -> dict[str, str]:
 
 
 def grouped(old: Runs, new: Runs, old_again: Runs, new_again: Runs) -> list[Group]:
-    """Group the failures; new and large groups come first. The arguments ``..._again`` contain second runs of the tests
-    in ``unsure``.
+    """Group the failures; new and large groups come first. ``old_again`` and ``new_again`` contain the second runs of
+    the tests that ``unsure`` returns.
 
     A test is flaky if its two runs on one torch version differ. A test is not compared with a torch version on which it
     was skipped or missing.

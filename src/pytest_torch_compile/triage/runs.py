@@ -61,7 +61,7 @@ def run_tests(
     child = Child(arguments, Path.cwd(), job, str(environment.python))
 
     progress = _Progress(environment.torch, say)
-    # Variables of the environment that is active in this process would confuse the other environment.
+    # With this process's values of these variables, the other interpreter would use the wrong environment.
     ended = child.run({"VIRTUAL_ENV": None, "PYTHONHOME": None}, too_long=(_Stuck,), progress=progress)
     results = runs_of(ended.results)
     left = [test for test in ended.collected if test not in results]
@@ -77,8 +77,8 @@ def run_tests(
     if ended.collected and not ended.finished:
         last = ended.results[-1]["nodeid"] if ended.results else ended.collected[0]
         raise TriageError(
-            f"pytest ended with status {ended.status} under torch {environment.torch}, in {last} or in the test after "
-            "it. If pytest-xdist is installed in that environment, a test that crashes does not stop the others"
+            f"pytest ended with status {ended.status} under torch {environment.torch}, during {last} or the next "
+            "test. If pytest-xdist is installed in that environment, a test that crashes does not stop the others"
         )
     if ended.status not in _COMPLETE or not ended.finished:
         raise TriageError(f"pytest did not finish under torch {environment.torch}: {ended.last_line}")

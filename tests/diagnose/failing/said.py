@@ -58,7 +58,7 @@ def said_of(target: Failing) -> Said:
         sorted(causes(report, target.kind)),
         report.fault.stage,
         report.fault.module,
-        [line for line in report.diagnosis if line.startswith("tried") or line.endswith("(tried)")],
+        [line for line in report.diagnosis if line.startswith("tried") or line.endswith("(confirmed by a run)")],
     )
     _of_this_process[target.name] = said
     if FILE:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .generated import Generator
 
 OLDEST = Version("2.11")  # the stand-ins have not been tested with older versions of torch
-COMPILER = "torch._inductor.compile_fx"  # importing this module takes most of the time of a plan
+COMPILER = "torch._inductor.compile_fx"  # importing this module takes most of the time that a plan needs
 VARIABLE = "PYTEST_TORCH_COMPILE_PLANNING"  # set in a process that the stand-ins may change permanently
 
 
@@ -49,8 +49,10 @@ def missing() -> str:
 
 
 def put_all(card: Card, assume: Callable[[str], None]) -> Generator:
-    """Make this process compile for the GPU that ``card`` describes. If torch's choice of a kernel or memory format is
-    predicted by a rule that was not verified for this GPU and torch version, ``assume`` is called with the rule.
+    """Make this process compile for the GPU that ``card`` describes.
+
+    Rules predict torch's choices of kernels and memory formats. If a rule was not verified for this GPU and torch
+    version, ``assume`` is called with a description each time the rule is used.
     """
     if os.environ.get(VARIABLE) != "1":
         raise RuntimeError("the stand-ins for a GPU can be installed only in a process that was started for planning")

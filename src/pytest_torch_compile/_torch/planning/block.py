@@ -26,8 +26,8 @@ class DType:
     holds: torch.dtype
 
     def is_floating(self) -> bool:
-        """Return whether this is a floating-point type. The name is from Triton, because Inductor's helpers call the
-        method.
+        """Return whether this is a floating-point type. Triton's dtypes have a method of this name, which Inductor's
+        helpers call.
         """
         return bool(self.holds.is_floating_point)
 
@@ -130,8 +130,8 @@ def aligned(*values: Any) -> list[torch.Tensor]:
 
 def common(*values: Any) -> DType:
     """Return the type to which Triton promotes the values. A Python number does not change the blocks' type, with two
-    exceptions: a float promotes integers to float32, and an integer promotes booleans to int32 and, if it needs 64
-    bits, int32 to int64.
+    exceptions. A float promotes integers to float32. An integer promotes booleans to int32, and an integer that needs
+    64 bits promotes booleans and int32 to int64.
     """
     found = [value.dtype for value in values if isinstance(value, Block)]
     result = found[0] if found else (FLOAT32 if any(isinstance(one, float) for one in values) else INT32)
@@ -167,7 +167,9 @@ def promoted(*values: Any) -> tuple[list[torch.Tensor], DType]:
 
 def _binary(function: Callable[..., torch.Tensor], *, compares: bool = False) -> Callable[[Any, Any], Any]:
     def combined(left: Any, right: Any) -> Any:
-        if not isinstance(right, (Block, torch.Tensor, int, float)):  # a pointer adds the block itself
+        if not isinstance(
+            right, (Block, torch.Tensor, int, float)
+        ):  # a Pointer on the right-hand side implements the addition
             return NotImplemented
         (one, other), dtype = promoted(left, right)
         return Block(function(one, other), INT1 if compares else dtype)

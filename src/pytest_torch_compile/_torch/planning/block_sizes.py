@@ -16,5 +16,5 @@ def blocks_of(name: str, source: str) -> tuple[Mapping[str, int], ...]:
     try:
         kernel: Any = getattr(PyCodeCache.load(source), name)
         return tuple({**config.kwargs, "num_warps": config.num_warps} for config in kernel.configs)
-    except Exception:  # block sizes are only shown, and loading a user-defined kernel may need the GPU
+    except Exception:  # loading a user-defined kernel may need the GPU; block sizes are only for display
         return ()

@@ -2,8 +2,8 @@
 
 This module replaces ``torch.autograd.grad`` and ``torch.autograd.backward`` (which ``Tensor.backward`` calls). For CUDA
 tensors, torch's C++ engine requests streams from the driver and uses a thread for each device. The Python engine in
-this module calls the nodes in the same order as the C++ engine, and sums gradients over broadcast dimensions and casts
-them in the same way. Tensor hooks do not run.
+this module calls the nodes in the same order as the C++ engine. Like the C++ engine, it sums gradients over broadcast
+dimensions and casts gradients. Tensor hooks do not run.
 
 AOTAutograd asks the engine whether the autograd graph is retained. If it is not retained, the compiled backward pass
 may release saved tensors early and reuse their memory. So the function that answers this question is replaced as well.
@@ -71,8 +71,8 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Run backward as ``torch.autograd.backward`` does, but with the Python engine. When a leaf's ``AccumulateGrad``
-    node is called, it adds the gradient to the leaf's ``.grad``.
+    """Run backward as ``torch.autograd.backward`` does, but with the Python engine. The ``AccumulateGrad`` node of a
+    leaf tensor adds the gradient to the tensor's ``.grad``.
     """
     only = None if inputs is None else {_edge(tensor)[0] for tensor in _as_list(inputs)}
 
@@ -146,7 +146,8 @@ def _walk(
     """Run the nodes of the autograd graph, starting with the roots, and return the gradients that arrive at the
     ``captured`` edges.
 
-    If ``captured`` is None, backward continues to the nodes in ``leaves``, or to all leaves if ``leaves`` is None too.
+    If ``captured`` is None, backward continues to the nodes in ``leaves``. If ``leaves`` is None as well, backward
+    continues to the nodes of all leaf tensors.
     """
     nodes = _reachable(node for (node, _), _ in roots)
     ends = {node for node, _ in captured} if captured is not None else leaves
@@ -242,8 +243,10 @@ def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) 
 
 
 def _is_first_gradient(node: Node, gradients: dict[int, torch.Tensor]) -> bool:
-    """Return whether the node receives a leaf's first gradient, and this gradient has the leaf's strides. torch's
-    engine stores it as the leaf's ``.grad`` without copying it, but a node that is called from Python would copy it.
+    """Return whether the node receives a leaf tensor's first gradient, and this gradient has the tensor's strides.
+
+    torch's engine stores this gradient in ``.grad`` without a copy, but a node that is called from Python would copy
+    the gradient.
     """
     leaf = getattr(node, "variable", None)
     return leaf is not None and leaf.grad is None and gradients[0].stride() == leaf.stride()

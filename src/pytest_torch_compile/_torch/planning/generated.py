@@ -2,9 +2,11 @@
 nothing.
 
 So the generated code can run on fake tensors, and a plan includes allocations, the graphs after a graph break, the
-backward pass and later calls. This module replaces the methods of ``AsyncCompile`` that compile a kernel, the
-allocation functions that generated modules import from ``torch._C._dynamo.guards``, and ``cudagraphify``, which would
-record a CUDA graph.
+backward pass and later calls. This module replaces:
+
+- the methods of ``AsyncCompile`` that compile a kernel;
+- the allocation functions that generated modules import from ``torch._C._dynamo.guards``;
+- ``cudagraphify``, which would record a CUDA graph.
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
 ``compile_to_module``, ``count_bytes``, ``graph`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``,
@@ -22,8 +24,8 @@ import torch
 
 @dataclass
 class Generated:
-    """One generated graph: its source, the stack traces of user code by line of the source, and Inductor's information
-    about the graph.
+    """One generated graph: its source, the stack traces of user code (keyed by line of the source), and Inductor's
+    information about the graph.
 
     ``runs`` contains, for each run of the graph, the number (1, 2, ...) of the call that ran it. ``kernels`` maps
     kernel names to sources. ``ops`` maps each op of the graph to the stack trace of its first call in user code.

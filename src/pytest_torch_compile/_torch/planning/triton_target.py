@@ -1,7 +1,9 @@
-"""Simulate the GPU for Triton, with a driver that only answers questions about the GPU.
+"""Simulate the GPU for Triton, with a driver object that only returns properties of the GPU.
 
-This module replaces Triton's active driver, from which Inductor reads the target when it writes the header of a kernel,
-and ``torch._inductor.runtime.triton_helpers.set_driver_to_gpu``, which each kernel calls to load the real driver.
+This module replaces:
+
+- Triton's active driver, from which Inductor reads the target when it writes the header of a kernel;
+- ``torch._inductor.runtime.triton_helpers.set_driver_to_gpu``, which each kernel calls to load the real driver.
 """
 
 from __future__ import annotations

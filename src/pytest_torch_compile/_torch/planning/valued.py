@@ -4,7 +4,8 @@ So the generated code receives CUDA tensors, as in every plan, and its results c
 Uninitialized memory contains NaN or large integers. An operator that exists only for CUDA is computed by its substitute
 in ``_SUBSTITUTES``; an operator that has no substitute is reported as not observable.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: the names listed in ``fake``, and ``OpOverload._schema``.
+Private names used, checked on torch 2.11, 2.13 and 2.15: the private names that the module ``fake`` uses, and
+``OpOverload._schema``.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class ValuedMode(CardMode):
         return result
 
     def _has_values(self, args: Any, kwargs: Any) -> bool:
-        """Return whether all tensors in the arguments have values. Tensors that the compiler uses for tracing have
-        none.
+        """Return whether all tensors in the arguments have values. Tensors that the compiler uses for tracing have no
+        values.
         """
         return all(valued(leaf) for leaf in tree_flatten((args, dict(kwargs)))[0] if isinstance(leaf, torch.Tensor))
 
