@@ -95,8 +95,8 @@ NUMPY_NUMBER = (
     "int(...)"
 )
 DEPENDS_ON_DATA = (
-    "the line at which torch stops depends on the value or the size that this op returns; use torch.cond or "
-    "torch.where on that line instead of a Python branch, or declare the outcome with torch._check(...)"
+    "the line at which torch stops uses the value or the size that this op returns; replace the Python branch on that "
+    "line with torch.cond or torch.where, or declare the outcome with torch._check(...)"
 )
 OTHER_BREAKS_FIRST = "remove the break at that line first: with fullgraph=True, this op does not break the graph"
 REWRITE = "rewrite the line with operations that torch.compile can trace"

@@ -114,6 +114,14 @@ def ties(x: torch.Tensor) -> torch.Tensor:
     return x.round().argmax(1)
 
 
+class Histogram(nn.Module):
+    """How many inputs have each value, as a mixture of experts counts its tokens."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        counts = torch.histc(x, bins=4, min=0, max=3)
+        return counts.cumsum(0) * 2
+
+
 class Losses(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -209,6 +217,7 @@ CASES: dict[str, Case] = {
     "attention, causal": Case(seeded(Attention, 16, "causal").to(BF16), (x(2, 12, 64, dtype=BF16),), train=True),
     "attention, boolean mask": Case(seeded(Attention, 16, "boolean"), (x(2, 12, 64),), train=True),
     "attention, padding": Case(seeded(Attention, 16, "padding"), (x(2, 12, 64),)),
+    "histogram of integers": Case(Histogram(), (torch.tensor([[0, 2, 2], [3, 1, 2]], dtype=torch.int32),)),
     "attention, grouped": Case(seeded(Attention, 16, kv_heads=2).to(BF16), (x(2, 12, 64, dtype=BF16),)),
     "encoder layer": Case(
         seeded(nn.TransformerEncoderLayer, 16, 2, 32, 0.0, batch_first=True), (x(2, 5, 16),), train=True

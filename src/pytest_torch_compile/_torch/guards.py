@@ -125,7 +125,7 @@ def _same_object(guard: re.Match[str]) -> str:
 
 
 def classify(text: str) -> str:
-    """Classify the cause of a failed guard, ignoring the names of variables, keys and strings."""
+    """Classify the cause of a failed guard, ignoring variable names, keys and string literals."""
     text = _without_names(text)
     for name, pattern in _CAUSES:
         if pattern.search(text):

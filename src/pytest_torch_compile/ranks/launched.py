@@ -114,7 +114,8 @@ class Others:
         """Return the messages that ranks stored under ``key``, keyed by rank. Ranks that are lost or do not answer in
         time are omitted.
 
-        If ``after_tests`` is set, also wait for ranks that have finished their tests.
+        By default, ranks that have finished their tests are not waited for. If ``after_tests`` is set, wait for their
+        messages as well.
         """
         values: dict[int, Any] = {}
         deadline = time.monotonic() + seconds

@@ -1,4 +1,6 @@
-"""Finish a session with speed tests: print the table of results, update the baselines, and list unused entries."""
+"""At the end of a session with speed tests, print the table of results, update the baselines, and list unused
+entries.
+"""
 
 from __future__ import annotations
 

@@ -172,6 +172,12 @@ def _norm(func: Any, args: Any, kwargs: Any) -> Any:
     return func(*wide, **kwargs)
 
 
+def _histogram(func: Any, args: Any, kwargs: Any) -> Any:
+    """Count integers as float64 values; torch's CPU operator supports only floating-point dtypes."""
+    values, *rest = args
+    return func(values.double(), *rest, **kwargs).to(values.dtype)
+
+
 def _rms_norm_backward(func: Any, args: Any, kwargs: Any) -> Any:
     """Compute the gradients of RMS normalization in float32; torch has this operator only for GPUs."""
     given = _named(func, args, kwargs)
@@ -271,6 +277,7 @@ def _named(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[st
 _KERNELS = ("cudnn", "flash", "efficient")
 _SUBSTITUTES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "aten.native_dropout.default": _dropout,
+    "aten.histc.default": _histogram,
     **{f"aten.native_{kind}_norm{way}.default": _norm for kind in ("layer", "group") for way in ("", "_backward")},
     "aten._fused_rms_norm_backward.default": _rms_norm_backward,
     "aten.cudnn_batch_norm.default": _batch_norm,
