@@ -45,6 +45,16 @@ CHANGES_OF_A_CASE = 7
 Compile = Callable[[Any], Any]
 
 
+@torch.library.custom_op("changes::opaque", mutates_args=())
+def opaque_op(x: torch.Tensor) -> torch.Tensor:
+    """Copy a tensor, in an op whose content Inductor does not know."""
+    return x.clone()
+
+
+opaque_op.register_fake(lambda x: torch.empty_like(x))
+opaque_op.register_autograd(lambda context, gradient: gradient)
+
+
 def middle(target: Any) -> Any:
     """Return a layer in the middle of the model."""
     layers = [
@@ -132,13 +142,28 @@ def busy(compiled: Any, *args: Any, **kwargs: Any) -> Any:
     return compiled(*args, **kwargs)
 
 
+def in_float32(target: Any) -> None:
+    """Make one layer compute in float32."""
+    layer = middle(target).float()
+    layer.register_forward_pre_hook(to_float32)
+    layer.register_forward_hook(to_bfloat16)
+
+
+def to_float32(module: Any, args: Any) -> Any:
+    """Convert the inputs of a layer."""
+    return tuple(arg.float() for arg in args)
+
+
+def to_bfloat16(module: Any, args: Any, output: Any) -> Any:
+    """Convert the output of a layer."""
+    return output.to(torch.bfloat16)
+
+
 def upcast(mode: str | None) -> Compile:
     """Run one layer in float32."""
 
     def compile(target: Any) -> Any:
-        layer = middle(target).float()
-        layer.register_forward_pre_hook(lambda module, args: tuple(arg.float() for arg in args))
-        layer.register_forward_hook(lambda module, args, output: output.to(torch.bfloat16))
+        in_float32(target)
         return torch.compile(target, mode=mode)
 
     return compile
@@ -181,17 +206,6 @@ def changes_of(case: str) -> list[str]:
     return [*dict.fromkeys(chosen), *(["no CUDA graphs"] if "reduce-overhead" in case else [])]
 
 
-def define_opaque() -> None:
-    """Define the custom op and its gradient."""
-
-    @torch.library.custom_op("changes::opaque", mutates_args=())
-    def run(x: torch.Tensor) -> torch.Tensor:
-        return x.clone()
-
-    run.register_fake(lambda x: torch.empty_like(x))
-    run.register_autograd(lambda context, gradient: gradient)
-
-
 def measure(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Measure one case in this process, first unchanged and then with each change, starting from an empty cache each
     time."""
@@ -200,7 +214,6 @@ def measure(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     from pytest_torch_compile.speed.measuring.bench import Bench
     from suites.speed.cases import CASES as ALL
 
-    define_opaque()
     names = changes_of(options.case)
     random.Random(options.seed).shuffle(names)
     for name in ["", *names]:

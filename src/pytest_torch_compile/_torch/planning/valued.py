@@ -69,6 +69,9 @@ class ValuedMode(CardMode):
                     poison(value)
                 if substitute is _norm:
                     value = value.to(tensor.dtype)
+                if not value.numel():  # such as the statistics of batch norm in eval mode, which nothing reads
+                    value = value.new_empty(tensor.shape, dtype=tensor.dtype)
+                    poison(value)
                 value = _laid_out(value, tensor) if new else value
                 if substitute is _attention and value.shape != tensor.shape:
                     value = value.new_zeros(tensor.shape)  # the kernel's backward recomputes this value
