@@ -151,6 +151,15 @@ def test_written_tests_of_a_class_and_a_function_of_one_name_are_both_kept(libra
     assert "allowed:" not in text and all(len(line) <= 110 for line in text.splitlines())
 
 
+def test_written_test_repeats_a_call_that_the_check_repeated(library):
+    package = "class Layer(nn.Module):\n    calls = 0\n    def forward(self, x):\n        self.calls += 1\n        return x + 1\n"
+    tests = "def test_a():\n    somelib.Layer()(torch.ones(2))\n"
+    library(package, tests, "--compile-write-tests=written")
+    text = (library.tester.path / "written" / "test_somelib.py").read_text()
+    assert "calls=[call(tensor(2)), call(tensor(2)), call(tensor(2))]" in text and "max_recompiles=1" in text
+    assert 'kind="recompile"' in text
+
+
 def test_written_test_of_one_call_passes_its_arguments_directly(library):
     package = "def f(x, y=1):\n    return x * y\ndef g(x):\n    return x.sin()\n"
     tests = (

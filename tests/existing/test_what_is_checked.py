@@ -122,6 +122,32 @@ def test_recompiles_beyond_those_of_dynamic_shapes_are_found(library):
     assert rows(result)["scaled"].startswith("recompiles 3 checked recompile: 2 recompiles, 1 allowed")
 
 
+@pytest.mark.parametrize(
+    ("package", "verdict"),
+    [
+        ("    def forward(self, x):\n        self.calls += 1\n        return x + 1\n", "recompiles"),
+        ("    def forward(self, x):\n        seen.append(1)\n        return x + len(seen) * 0\n", "recompiles"),
+        ("    def forward(self, x):\n        self.calls = 1\n        return x + 1\n", "works"),
+        ("    def forward(self, x):\n        self.last = x.clone()\n        return x + 1\n", "works"),
+        ("    def forward(self, x):\n        self.calls += 1\n        if self.calls > 1:\n            raise ValueError\n        return x + 1\n", "works"),
+    ],
+    ids=["counter", "growing list", "set once", "new tensor", "once only"],
+)  # fmt: skip
+def test_call_that_changes_a_number_each_time_is_repeated(library, package, verdict):
+    head = "seen = []\nclass Layer(nn.Module):\n    calls = 0\n"
+    result = library(f"{head}{package}", "def test_a():\n    somelib.Layer()(torch.ones(2))\n")
+    assert rows(result)["Layer"].split()[0] == verdict
+
+
+def test_call_whose_backward_cannot_be_repeated_is_checked_once(library):
+    result = library(
+        "class Layer(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.state = torch.zeros(2)\n"
+        "    def forward(self, x):\n        self.state = (self.state + x).sin()\n        return self.state\n",
+        "def test_a():\n    somelib.Layer()(torch.ones(2, requires_grad=True)).sum().backward()\n",
+    )
+    assert rows(result)["Layer"] == "works 1 checked"
+
+
 def test_number_of_shapes_is_bounded(library):
     sizes = SIZES.replace("(2, 3, 4, 5, 6)", "(2, 3, 1, 0)")
     result = library("def scaled(x):\n    return x * 2\n", sizes, "--compile-existing-shapes=2")

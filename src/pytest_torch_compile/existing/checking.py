@@ -38,6 +38,11 @@ _LASTING_STATE = frozenset({
 })  # fmt: skip
 
 
+# The number of times that a check makes a call that changes an object or variable each time, such as a counter. Code
+# that depends on it may recompile in every call. One recompile is allowed, because torch makes a number dynamic when it
+# changes, and reuses the second graph.
+_TIMES = 3
+
 # A line of a code object: the file and first line of the code object, and the line number.
 Line = tuple[str, int, int]
 
@@ -64,11 +69,17 @@ class Checked:
     )  # graph breaks to add to compile-accepted.json, because the check does not allow them
     recompiles: int = 0
     allowed: int = 0  # the number of recompiles that the calls' sizes require
+    times: int = 1  # the number of times that the check made the call
     train: bool = False
     module: str = ""  # parts of a generated test: the target's module, the expression for the target, the calls
     made: str = ""
     calls: tuple[WrittenCall, ...] = ()
     unwritten: str = ""
+
+    @property
+    def max_recompiles(self) -> int:
+        """The number of recompiles that the check allows."""
+        return self.allowed + (self.times > 1)
 
 
 @dataclass(frozen=True)
@@ -131,7 +142,7 @@ def _check(target: Any, calls: Sequence[Call], wants_gradients: bool, rules: Rul
     if why := _lasting_state([target, *(value for one in calls for value in (*one.args, *one.kwargs.values()))]):
         done.refused = why
         return
-    tried = _tried(Work(target, calls[-1:]), rules.owns)
+    tried = _tried(Work(target, [calls[-1]] * _TIMES), rules.owns)
     if tried.refused or not tried.computes:
         done.refused, done.computes = tried.refused, tried.computes
         return
@@ -139,8 +150,21 @@ def _check(target: Any, calls: Sequence[Call], wants_gradients: bool, rules: Rul
     done.passed_over = rules.why_not(tried.lines, done.train)
     if done.passed_over:
         return
+    if tried.counts:
+        done.times = _TIMES
+        try:
+            _compare(target, calls, done)
+        except CompileUsageError:  # for example, backward has freed what the repeated call needs
+            done.times = 1
+        else:
+            return
+    _compare(target, calls, done)
+
+
+def _compare(target: Any, calls: Sequence[Call], done: Checked) -> None:
+    repeated = [calls[-1]] * (done.times - 1)
     try:
-        check_compile(target, calls=calls, max_recompiles=done.allowed, train=done.train)
+        check_compile(target, calls=[*calls, *repeated], max_recompiles=done.max_recompiles, train=done.train)
     except CompileCheckFailed as failed:
         done.report = failed.report
 
@@ -170,11 +194,13 @@ class _Tried:
     computes: bool = True
     requires_grad: bool = False
     lines: set[Line] = field(default_factory=set)
+    counts: bool = False
 
 
 def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
     """Run a call eagerly to determine whether it raises an exception, whether it runs torch operations, whether its
-    output requires gradients, and which lines it executes.
+    output requires gradients, which lines it executes, and whether it changes an object or variable each time, such as
+    a counter.
     """
     with calm(), sandbox() as box:
         leg = Leg(work)
@@ -183,10 +209,23 @@ def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
         leg.mode = counting = _Counting()
         with box.watching(leg.world.names), _lines(owns) as lines:
             record = leg.run(0)
+            counts = record.error is None and _counts(leg, work)
     if record.error is not None:
         return _Tried(f"eager raises {type(record.error).__name__}")
     requires_grad = any(one.requires_grad for one in record.output.tensors.values())
-    return _Tried(computes=counting.operations > 0, requires_grad=requires_grad, lines=lines)
+    return _Tried(computes=counting.operations > 0, requires_grad=requires_grad, lines=lines, counts=counts)
+
+
+def _counts(leg: Leg, work: Work) -> bool:
+    """After a first call, repeat the call in eager. Return whether the second call changes an object or variable again
+    that the first call has changed, and no call raises an exception.
+    """
+    first = leg.changed_objects
+    if not first or leg.run(1).error is not None:
+        return False
+    second = leg.changed_objects
+    changes = any(key in second and second[key] is not content for key, content in first.items())
+    return changes and all(leg.run(index).error is None for index in range(2, len(work.calls)))
 
 
 @contextmanager

@@ -167,7 +167,7 @@ class Noticer:
             done.unwritten = written
             return
         done.module, done.made = written.module, written.target
-        done.calls = (*family.written[:earlier], written.call)
+        done.calls = (*family.written[:earlier], *[written.call] * done.times)
         family.written.append(written.call)
 
     def _refused_here(self) -> str:

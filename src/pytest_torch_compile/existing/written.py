@@ -23,8 +23,8 @@ _HEAD = '''"""Check that {module} works under torch.compile.
 Written by pytest --compile-existing={given} --compile-write-tests. Run it with {run}
 
 The fixture compile_check, from pytest-torch-compile, compares each call in eager with the compiled call.
-The calls come from the package's tests. The inputs are random. Their shapes and dtypes are the same as in those
-tests, and their value ranges are similar.
+The calls come from the package's tests. The inputs are random. Their shapes and dtypes are the same as in
+those tests, and their value ranges are similar.
 {notes}"""
 
 {imports}
@@ -40,7 +40,7 @@ def tensor(*shape, dtype=torch.float32, device="cpu", low=0, high=1, grad=False)
 '''
 # Notes in the head of a file whose tests contain these words.
 _NOTES = {
-    "max_recompiles=": "max_recompiles is set to the number of recompiles that the different sizes in `calls` need.\n",
+    "max_recompiles=": "max_recompiles allows for the sizes in `calls`, and for one recompile if a call is repeated.\n",
     "compile_known_failure(": "The marked tests failed with torch {torch}. When one of them passes, remove its mark.\n",
 }
 _WIDTH = 110
@@ -139,7 +139,7 @@ def _name(target: str, module: str, taken: set[str]) -> str:
 
 
 def _body(row: Row, one: Checked, name: str) -> str:
-    options = [f"max_recompiles={one.allowed}"] if one.allowed else []
+    options = [f"max_recompiles={one.max_recompiles}"] if one.max_recompiles else []
     options += ["train=True"] if one.train else []
     first, *others = one.calls
     plain = not others and not first.needs_call

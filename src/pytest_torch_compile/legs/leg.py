@@ -32,6 +32,7 @@ from . import outcome
 from .calls import Call
 from .converted import Convert, convert, with_replacements
 from .cotangents import cotangents
+from .holders import Key, Memory, TensorObject
 from .named_state import NamedState
 from .snapshot import Contents, Snapshot
 from .targets import DynamicDims, Factory, argument_label, argument_names, mark_dynamic, modules_of
@@ -176,6 +177,16 @@ class Leg:
         if self._rng.keys() != self._seeded.keys():
             return True
         return any(not torch.equal(state, self._seeded[device]) for device, state in self._rng.items())
+
+    @property
+    def changed_objects(self) -> dict[Key, Any]:
+        """The new contents of the objects and variables that the calls so far have changed, without tensor data."""
+        holders = self.world.snapshot.holders
+        return {
+            key: content
+            for key, content in self._contents.held.items()
+            if not isinstance(holders[key], (Memory, TensorObject))
+        }
 
     def run(self, index: int) -> CallRecord:
         """Run call ``index`` (from 0, in order) and record its results."""
