@@ -217,6 +217,11 @@ CASES: dict[str, Case] = {
     "attention, causal": Case(seeded(Attention, 16, "causal").to(BF16), (x(2, 12, 64, dtype=BF16),), train=True),
     "attention, boolean mask": Case(seeded(Attention, 16, "boolean"), (x(2, 12, 64),), train=True),
     "attention, padding": Case(seeded(Attention, 16, "padding"), (x(2, 12, 64),)),
+    "batch norm in eval mode, in bfloat16, with its backward": Case(
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.GELU()).to(BF16).eval(),
+        (x(2, 3, 8, 8, dtype=BF16),),
+        train=True,
+    ),
     "histogram of integers": Case(Histogram(), (torch.tensor([[0, 2, 2], [3, 1, 2]], dtype=torch.int32),)),
     "attention, grouped": Case(seeded(Attention, 16, kv_heads=2).to(BF16), (x(2, 12, 64, dtype=BF16),)),
     "encoder layer": Case(

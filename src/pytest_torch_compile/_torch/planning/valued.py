@@ -282,6 +282,7 @@ _SUBSTITUTES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "aten.native_dropout.default": _dropout,
     "aten.histc.default": _histogram,
     **{f"aten.native_{kind}_norm{way}.default": _norm for kind in ("layer", "group") for way in ("", "_backward")},
+    "aten.native_batch_norm_backward.default": _norm,
     "aten._fused_rms_norm_backward.default": _rms_norm_backward,
     "aten.cudnn_batch_norm.default": _batch_norm,
     "aten.cudnn_batch_norm_backward.default": _batch_norm_backward,
