@@ -127,11 +127,12 @@ def test_recompiles_beyond_those_of_dynamic_shapes_are_found(library):
     [
         ("    def forward(self, x):\n        self.calls += 1\n        return x + 1\n", "recompiles"),
         ("    def forward(self, x):\n        seen.append(1)\n        return x + len(seen) * 0\n", "recompiles"),
+        ("    def forward(self, x):\n        if not hasattr(self, 'a'):\n            self.a = 1\n        elif not hasattr(self, 'b'):\n            self.b = 2\n        return x + 1\n", "works"),
         ("    def forward(self, x):\n        self.calls = 1\n        return x + 1\n", "works"),
         ("    def forward(self, x):\n        self.last = x.clone()\n        return x + 1\n", "works"),
         ("    def forward(self, x):\n        self.calls += 1\n        if self.calls > 1:\n            raise ValueError\n        return x + 1\n", "works"),
     ],
-    ids=["counter", "growing list", "set once", "new tensor", "once only"],
+    ids=["counter", "growing list", "objects of the first two calls", "set once", "new tensor", "once only"],
 )  # fmt: skip
 def test_call_that_changes_a_number_each_time_is_repeated(library, package, verdict):
     head = "seen = []\nclass Layer(nn.Module):\n    calls = 0\n"
