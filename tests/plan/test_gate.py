@@ -347,6 +347,7 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_two_revisions_are_compared_by_their_planned_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
