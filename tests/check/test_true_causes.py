@@ -93,6 +93,13 @@ def test_size_that_torch_can_make_dynamic_is_told_to_mark_it(target, sizes, opti
     assert "compile with dynamic=True" in found.hint
 
 
+@pytest.mark.parametrize("target", [loops, scales])
+def test_size_is_not_called_constant_if_torch_makes_no_size_dynamic(target):
+    with torch._dynamo.config.patch(automatic_dynamic_shapes=False):
+        (found,) = findings(target, calls=batches(3, 5, 7))
+    assert "compile with dynamic=True" in found.hint
+
+
 class RaisesInBackward(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):

@@ -1,5 +1,6 @@
 """Mark dimensions of tensors as dynamic, with ``torch._dynamo.mark_dynamic`` and ``decorators.mark_unbacked``. Dynamo
-keeps the marks in ``_dynamo_dynamic_indices`` and ``_dynamo_static_indices``, and logs errors to ``torch._guards``.
+keeps the marks in ``_dynamo_dynamic_indices`` and ``_dynamo_static_indices``, and logs errors to ``torch._guards``. The
+setting is ``torch._dynamo.config.automatic_dynamic_shapes``.
 
 Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -15,6 +16,11 @@ import torch
 import torch._dynamo
 
 from ..findings import CompileUsageError
+
+
+def sizes_become_dynamic() -> bool:
+    """Return whether torch makes a dimension dynamic when its size changes for the first time."""
+    return bool(torch._dynamo.config.automatic_dynamic_shapes)
 
 
 def mark_unbacked_dim(tensor: torch.Tensor, dim: int, name: str, shared: bool) -> None:

@@ -16,6 +16,7 @@ from .. import advice, settings
 from .._torch import support
 from .._torch.compiled import uncompiled
 from .._torch.deviations import deviations
+from .._torch.dynamic import sizes_become_dynamic
 from .._torch.sandbox import sandbox
 from .._torch.trace import error_location
 from .._torch.warning_filters import calm
@@ -277,7 +278,7 @@ def _findings(work: Work, run: Run, budget: Budget, compiling: Compiling) -> lis
         limit=compiling.more.get("recompile_limit") or support.recompile_limit(),
         deviations=run.deviations,
         expects_graphs=not all(call.exceptions for call in work.calls),
-        dynamic=compiling.dynamic,
+        dynamic=False if compiling.dynamic is None and not sizes_become_dynamic() else compiling.dynamic,
         stopped_at=error_location(run.refused) if run.refused is not None and support.FULLGRAPH_CAPTURES_MORE else None,
     )
     accepted = run.seen.graph_breaks and {b.fingerprint for b in run.seen.graph_breaks} <= set(budget.accepted_breaks)

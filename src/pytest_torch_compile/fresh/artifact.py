@@ -43,10 +43,8 @@ from .worker import raised_by
 
 @dataclass
 class ArtifactReport(CompileReport):
-    """The result of ``check_artifact``. ``via`` is the kind of artifact, and ``bytes`` is the artifact's size.
-
-    ``build_seconds`` is the time it took to build the artifact in this process, and ``load_seconds`` is the time it
-    took to load the artifact in the fresh process.
+    """The result of ``check_artifact``. ``via`` is the kind of artifact, ``bytes`` its size, ``build_seconds`` the time
+    to build it in this process, and ``load_seconds`` the time to load it in the fresh process.
     """
 
     via: str = ""
