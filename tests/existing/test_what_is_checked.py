@@ -152,7 +152,22 @@ def test_call_whose_backward_cannot_be_repeated_is_checked_once(library):
 def test_number_of_shapes_is_bounded(library):
     sizes = SIZES.replace("(2, 3, 4, 5, 6)", "(2, 3, 1, 0)")
     result = library("def scaled(x):\n    return x * 2\n", sizes, "--compile-existing-shapes=2")
-    assert rows(result)["scaled"] == "works 2 checked, 2 skipped"
+    limit = "there are more shapes than --compile-existing-shapes allows"
+    assert rows(result)["scaled"] == f"works so far 2 checked, 2 skipped {limit}"
+    result.assert_outcomes(passed=2)
+
+
+def test_target_that_worked_stays_so_in_the_baseline_when_a_limit_skips_calls(library):
+    sizes = SIZES.replace("(2, 3, 4, 5, 6)", "(2, 3, 1, 0)")
+    fine = "def scaled(x):\n    return x * 2\n"
+    for _ in range(2):
+        library(fine, sizes, "--compile-existing-shapes=8", "--compile-update-baselines")
+        (stored,) = library.tester.path.glob("baselines/*/existing.json")
+        assert '"works"' in stored.read_text()
+        library(fine, sizes, "--compile-existing-shapes=2", "--compile-update-baselines").assert_outcomes(passed=2)
+        assert '"works"' in stored.read_text()
+    breaks = library(fine.replace("return", "print(1)\n    return"), sizes, "--compile-existing-shapes=2")
+    breaks.assert_outcomes(passed=1, failed=1)
 
 
 def test_calls_beyond_the_time_are_left_out_and_named(library):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..baselines import files as baselines
-from .verdicts import UNCHECKED, VERDICTS, WORKS, Row
+from .verdicts import PASSING, SO_FAR, UNCHECKED, VERDICTS, WORKS, Row
 
 Entry = dict[str, Any]
 
@@ -33,7 +33,7 @@ class Baseline:
         string if the failure is new, or worse than in the baseline.
         """
         entry = self.stored.entries.get(row.test)
-        if entry is None or row.verdict in (WORKS, UNCHECKED):
+        if entry is None or row.verdict in PASSING:
             return ""
         if VERDICTS.index(row.verdict) > VERDICTS.index(entry["verdict"]):
             return ""
@@ -52,16 +52,21 @@ class Baseline:
             row = by_test.get(test)
             if row is None or row.verdict == UNCHECKED:
                 lines += [f"{test} was not checked in this run (baseline: works)"] * (entry["verdict"] == WORKS)
-            elif VERDICTS.index(row.verdict) < VERDICTS.index(entry["verdict"]):
+            elif entry["verdict"] not in PASSING and VERDICTS.index(row.verdict) < VERDICTS.index(entry["verdict"]):
                 lines.append(f"{test}: {row.verdict} (baseline: {entry['verdict']})")
         return lines
 
     def update(self, rows: Iterable[Row]) -> str:
-        """Store the results of all checked targets. The stored results of other targets are kept."""
+        """Store the results of all checked targets. The stored results of other targets are kept. If a target works in
+        the baseline and works so far in this run, its stored result is kept too.
+        """
         entries = {row.test: _entry(row) for row in rows if row.verdict != UNCHECKED}
 
         def merge(old: Mapping[str, Entry]) -> Mapping[str, Entry | None]:
-            return entries
+            known = {test for test, entry in old.items() if entry["verdict"] == WORKS}
+            return {
+                test: entry for test, entry in entries.items() if entry["verdict"] != SO_FAR or test not in known
+            }
 
         return str(baselines.update(self._folder, self._environment, merge, "existing"))
 
@@ -72,6 +77,6 @@ def _entry(row: Row) -> Entry:
     return {
         "fullname": row.test,
         "verdict": row.verdict,
-        "breaks": sorted(breaks) if row.verdict != WORKS or breaks else [],
+        "breaks": sorted(breaks) if row.verdict not in PASSING or breaks else [],
         "kinds": sorted(kinds),
     }

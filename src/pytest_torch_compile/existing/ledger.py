@@ -13,6 +13,7 @@ from .copies import MOST_BYTES_IN_ALL, Copied, NotCopied
 from .recipes import WrittenCall
 from .run_time import RunTime
 from .signature import AutomaticDynamic, Signature
+from .verdicts import LIKE_OTHERS
 
 # Rare calls have priority. The first call to a target is checked while time is left. A call that executes new lines of
 # the package, or is the target's first call with gradients, is checked if enough time would remain for the first calls
@@ -31,7 +32,6 @@ _FIRST_CHECK = 10.0
 # be checked in one test may be checkable in another test.
 MOST_TRIES = 3
 OUT_OF_TIME = "the time limit was reached (raise it with --compile-existing-minutes)"
-LIKE_OTHERS = "earlier checks of this target cover all lines that the call executes, and other targets have priority"
 KEPT = (
     "the call executes lines or computes gradients that no earlier check of this target covers, but the remaining time "
     "is reserved for other targets (see --compile-existing-minutes)"

@@ -13,7 +13,7 @@ from .. import settings
 from ..report.safe_text import terminal
 from .item import ExistingItem
 from .run_time import RunTime
-from .verdicts import UNCHECKED, WORKS, Row, rows, table
+from .verdicts import PASSING, Row, rows, table
 
 _SENT = "torch_compile_existing"
 
@@ -108,7 +108,7 @@ class ExistingSession:
         return Baseline(settings.below_root(self._config.rootpath, settings.current.baselines), device)
 
     def _known(self, row: Row) -> str:
-        if settings.current.update_baselines and row.verdict not in (WORKS, UNCHECKED):
+        if settings.current.update_baselines and row.verdict not in PASSING:
             return "recorded in the baseline"
         return str(self._baseline.known(row))
 

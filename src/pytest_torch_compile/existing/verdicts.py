@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from ..observation import GraphBreak, Location
     from .checking import Checked
 
-WORKS, RECOMPILES, BREAKS, FAILS, WRONG, UNCHECKED = (
-    "works", "recompiles", "breaks", "does not compile", "wrong", "not checked",
+# A target works so far if all checks passed, but a limit prevented the checks of other calls to it.
+WORKS, SO_FAR, RECOMPILES, BREAKS, FAILS, WRONG, UNCHECKED = (
+    "works", "works so far", "recompiles", "breaks", "does not compile", "wrong", "not checked",
 )  # fmt: skip
 # From best to worst.
-VERDICTS = (UNCHECKED, WORKS, RECOMPILES, BREAKS, FAILS, WRONG)
+VERDICTS = (UNCHECKED, WORKS, SO_FAR, RECOMPILES, BREAKS, FAILS, WRONG)
+PASSING = (UNCHECKED, WORKS, SO_FAR)
 _VERDICT_OF = {
     "recompile": RECOMPILES,
     "eager-fallback": RECOMPILES,
@@ -28,6 +30,7 @@ _VERDICT_OF = {
     "timeout": FAILS,
 }
 SUFFIX = " [compile]"
+LIKE_OTHERS = "earlier checks of this target cover all lines that the call executes, and other targets have priority"
 IDLE = "the calls that ran in eager used no torch operation"
 
 
@@ -85,6 +88,8 @@ def _row(name: str, results: list[Checked], left_out: dict[str, int], idle: int,
         reasons = Counter(one.refused for one in results if one.refused) + Counter(left_out)
         said = [reason for reason, _ in reasons.most_common(2)]
         row.detail = "; ".join([IDLE, *said] if idle else said) or "no call was checked"
+    elif row.verdict == WORKS and (limits := [reason for reason in left_out if reason != LIKE_OTHERS]):
+        row.verdict, row.detail = SO_FAR, max(limits, key=left_out.__getitem__)
     else:
         row.detail = _detail(row, package)
     return row
