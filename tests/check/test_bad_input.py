@@ -121,7 +121,8 @@ CASES = {
     ),
     "dynamic_dims of one name": (
         lambda: check_compile(sine, X, dynamic_dims="x"),
-        "dynamic_dims is 'x', but it must be a dict that maps arguments to dimensions: dynamic_dims={'x': 0}",
+        "dynamic_dims is 'x', but it must be a dict that maps argument names or positions to dimensions: "
+        "dynamic_dims={'x': 0}",
     ),
     "dynamic_dims of one number": (lambda: check_compile(sine, X, dynamic_dims=0), "dynamic_dims is 0, but it must be a dict"),
     "dynamic_dims of an artifact in a list": (

@@ -45,7 +45,10 @@ def filters_and_prints(x):
 )
 def test_break_under_fullgraph_shows_the_branch_at_which_torch_stops(target, line):
     (found,) = findings(target, torch.linspace(-1, 1, 6))
-    assert "with fullgraph=True, torch captures this op and stops at tests/check/test_true_causes.py" in found.evidence
+    assert (
+        "with fullgraph=True, torch captures this op, and tracing stops at tests/check/test_true_causes.py"
+        in found.evidence
+    )
     assert found.evidence.endswith(line)
     assert "torch.cond" in found.hint and "capture_" not in found.hint
 

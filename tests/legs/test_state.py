@@ -397,7 +397,7 @@ LAZY_LAYERS = [nn.LazyLinear(2)]
 def test_shared_tensor_that_cannot_be_copied_is_named_and_the_rest_is_compared():
     report = check_compile(lambda x: x * len(OPAQUE), torch.ones(2), backend="eager")
     assert report.observation.not_observable == [
-        "state of type Opaque: this state cannot be copied, so it was neither compared nor restored"
+        "state of type Opaque cannot be copied, so it was neither compared nor restored"
     ]
 
 

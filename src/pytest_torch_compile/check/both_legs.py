@@ -63,8 +63,8 @@ def eager_leg(work: Work, box: Sandbox) -> Eager:
 def compiled_beside(
     eager: Eager, work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, box: Sandbox
 ) -> Run:
-    """Make the calls with the compiled target, starting with no compiled code. Compare each call with the eager run
-    before making the next call.
+    """Discard earlier compiled code, and then make the calls with the compiled target. Compare each call with the eager
+    run before making the next call.
     """
     box.forget()
     world = eager.leg.world

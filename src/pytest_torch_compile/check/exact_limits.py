@@ -90,7 +90,7 @@ def counting_kernels(budget: Budget, work: Work | None, figures: Figures) -> Abs
 
 
 def measured_on_gpu(budget: Budget, work: Work, compiling: Compiling) -> dict[str, Figure]:
-    """Run each call repeatedly until it is warm, and then count its kernels, memory and waits on the GPU."""
+    """Warm up each call, then count its kernels and GPU synchronizations, and measure its GPU memory."""
     limits = budget.limits()
     if not limits.keys() & set(PER_CALL) or not _on_gpu(work) or all(call.exceptions for call in work.calls):
         return {}

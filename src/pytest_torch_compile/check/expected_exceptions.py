@@ -43,10 +43,10 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
 
 
 def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> Observation:
-    """Return the observation without the effects of expected exceptions: the breaks at the lines that raise them, and
-    the recompiles and errors of traces that failed.
+    """Return the observation without the effects of expected exceptions.
 
-    ``errors`` maps call numbers to eager's expected exceptions.
+    ``errors`` maps call numbers to the expected exceptions of the eager run. For these calls, the result omits graph
+    breaks at lines in the exception's traceback, compile errors, and recompiles that produced no graph.
     """
     if not errors:
         return seen

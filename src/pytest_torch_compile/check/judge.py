@@ -37,16 +37,16 @@ def judge(
     dynamic: bool | None = None,
     stopped_at: Location | None = None,
 ) -> list[Finding]:
-    """Return the findings of one run. ``aborted`` is true if compilation raised an exception, so that a missing graph
-    is not a finding.
+    """Return the findings of one run. If compilation raised an exception, ``aborted`` is true, and compile errors and a
+    missing graph are not findings.
 
     ``expects_graphs`` is false if everything may have been compiled before the run. ``limit`` is torch's recompile
     limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from
     torch's defaults; if a deviation caused a finding, the finding mentions the deviation.
 
-    ``dynamic`` is the argument of ``torch.compile``. ``stopped_at`` is the line at which a first run with
-    ``fullgraph=True`` failed. It is set only if ``seen`` is from a second run without ``fullgraph=True``, and this
-    torch version captures more ops with ``fullgraph=True``.
+    ``dynamic`` is the argument of ``torch.compile``. If a first run with ``fullgraph=True`` failed, and ``seen``
+    is from a second run without it, ``stopped_at`` is the line at which the first run failed. It is None if this torch
+    version captures the same ops with and without ``fullgraph=True``.
     """
     findings = _graph_breaks(seen.graph_breaks, budget, stopped_at) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget, dynamic)
@@ -69,7 +69,7 @@ def _number(limit: int | Mapping[str, int]) -> int:
 
 
 def not_observable(undecided: Sequence[str]) -> list[Finding]:
-    """Return a finding if torch did not provide information without which the check cannot pass."""
+    """Return a finding if torch did not provide information that the check needs to pass."""
     if not undecided:
         return []
     message = "this check cannot pass, because torch did not provide information that the check needs"
@@ -123,15 +123,15 @@ def graph_break_finding(found: GraphBreak, total: str, breaks: Sequence[GraphBre
 
 
 def _captured_by_fullgraph(finding: Finding, stopped_at: Location, breaks: Sequence[GraphBreak]) -> Finding:
-    """Adapt the finding for a graph break at an op that torch captures with fullgraph=True. The cause of the break is
-    ``stopped_at``, the line at which torch stopped with fullgraph=True.
+    """Adapt the finding for a graph break at an op that torch captures with fullgraph=True: add the line at which
+    tracing stopped with fullgraph=True, and replace the hint with advice for that line.
     """
     place = (stopped_at.file, stopped_at.line)
     if finding.location is not None and place == (finding.location.file, finding.location.line):
         return finding
     elsewhere = any(place == (one.location.file, one.location.line) for one in breaks)
     source = f": {stopped_at.source}" if stopped_at.source else ""
-    line = f"with fullgraph=True, torch captures this op and stops at {stopped_at.shown()}{source}"
+    line = f"with fullgraph=True, torch captures this op, and tracing stops at {stopped_at.shown()}{source}"
     hint = advice.OTHER_BREAKS_FIRST if elsewhere else advice.DEPENDS_ON_DATA
     return replace(finding, evidence=f"{finding.evidence}\n{line}", hint=hint)
 
@@ -162,8 +162,8 @@ def _recompiles(recompiles: Sequence[Recompile], budget: Budget, dynamic: bool |
 def _constant_sizes(recompiles: Sequence[Recompile], dynamic: bool | None) -> bool:
     """Return whether the code requires constant sizes, so that marking dimensions as dynamic does not help.
 
-    torch makes a dimension dynamic in the first recompile that its size causes, and from the start with dynamic=True.
-    If the size of the same dimension causes another recompile, the code requires that size.
+    torch makes a dimension dynamic when its size first causes a recompile or, with dynamic=True, from the start. If the
+    size of a dynamic dimension causes a recompile, the code requires a constant size.
     """
     if dynamic is False:
         return False
@@ -242,7 +242,7 @@ def _nothing_compiled(seen: Observation) -> Finding:
         hint = advice.OPEN_EARLIER
     elif seen.graph_breaks:
         places = list(dict.fromkeys(found.location.shown() for found in seen.graph_breaks))
-        why = f"the graph breaks at {', '.join(places[:3])}, and no tensor op is left to compile"
+        why = f"torch breaks the graph at {', '.join(places[:3])}, and no tensor op is left to compile"
         hint = advice.REMOVE_BREAKS
     else:
         why = (

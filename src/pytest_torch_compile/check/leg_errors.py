@@ -62,7 +62,8 @@ def _leaked_defaults(error: str) -> str:
 
 @contextmanager
 def machine_faults_named() -> Iterator[None]:
-    """Convert exceptions that the machine causes inside the ``with`` block into usage errors that explain the cause.
+    """Inside the ``with`` block, convert exceptions that the machine's setup causes (memory, compile cache or C++
+    compiler) into usage errors that explain the cause.
 
     Raises:
         CompileUsageError: If memory ran out, the compile cache is not writable, or the C++ compiler is missing or
@@ -87,7 +88,7 @@ def error_findings(
     """
     location = error_location(error) or frame
     if support.is_refused_recompile(error):
-        message = "torch raised an exception instead of recompiling, because of its settings"
+        message = "torch raised an exception instead of recompiling, because its config or stance forbids recompiles"
         refused = Finding("compile-error", message, location, readable(str(error)))
         return caused([refused], deviations, REFUSES_RECOMPILES)
     if support.is_recompile_limit(error):

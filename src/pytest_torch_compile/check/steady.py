@@ -26,7 +26,8 @@ def require_warmup(warmup: int | None, calls: int) -> None:
         return
     if isinstance(warmup, bool) or not isinstance(warmup, int) or not 0 < warmup < calls:
         raise CompileUsageError(
-            f"warmup={warmup!r} with {count(calls, 'call')}: it must be at least 1, but less than the number of calls"
+            f"warmup={warmup!r} with {count(calls, 'call')}: warmup must be at least 1 and less than the number "
+            "of calls"
         )
 
 
@@ -102,5 +103,5 @@ def _recorded(seen: Observation, warmup: int) -> list[Finding]:
         return []
     calls = [run.call for run in runs if run.call and run.recorded + run.warmed_up]
     where = numbered("call", calls) if calls else "in this block"
-    message = f"{count(total, 'CUDA graph')} warmed up or recorded after the warm-up, 0 allowed"
+    message = f"CUDA graphs were warmed up or recorded {count(total, 'time')} after the warm-up calls, 0 allowed"
     return [Finding("structure", message, None, where, advice.WARM_UP_TWICE, measured=total, limit=0)]

@@ -79,8 +79,8 @@ class TimeLimit:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(TimeIsUp))
 
     def raise_in_main(self, number: int, frame: FrameType | None) -> None:
-        """Handle the signal: raise ``TimeIsUp`` in the main thread, unless the thread is entering or exiting a context
-        manager. In this case, the watching thread soon interrupts the main thread again.
+        """Handle the signal: raise ``TimeIsUp`` in the main thread. If this thread is entering or exiting a context
+        manager, do not raise yet: the watching thread soon sends the signal again.
         """
         if self._done.is_set():
             return

@@ -30,9 +30,9 @@ def to_float64(tensor: torch.Tensor) -> torch.Tensor:
 def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
     """Replace the data of every tensor in the snapshot with the result of ``change``, for one run of the calls.
 
-    The tensor objects stay the same, but their data is in new memory. Tensors that shared a storage share a new
-    storage. If the memory of a tensor cannot be replaced, the tensor object itself is replaced, for example for a
-    tensor with a ``grad_fn``, a tensor subclass or an inference tensor.
+    Where possible, the tensor objects stay the same, and their new data is in new memory. Tensors that shared a storage
+    share a new storage. Tensor objects whose data cannot be replaced are replaced themselves. Examples are tensors with
+    a ``grad_fn``, wrapper subclasses and inference tensors.
     """
     bases: dict[tuple[Any, ...], torch.Tensor] = {}
     for tensor in snapshot.tensors():

@@ -45,8 +45,8 @@ class Holder(Protocol):
 
 @dataclass
 class Variable:
-    """A global variable, a closed-over variable, a context variable, or a function default. ``assign`` is None for a
-    function default, which cannot be assigned.
+    """A global variable, a closed-over variable, a context variable, or a function default. ``assign`` sets
+    the variable. It is None for a function default, which is never replaced.
     """
 
     key: Key
@@ -315,7 +315,7 @@ class Memory:
         self.extent.live().copy_(content)
 
     def replaced(self, content: torch.Tensor, replace: Replace) -> torch.Tensor:
-        """Return the content unchanged, since it contains no objects."""
+        """Return the content unchanged. It is a copy of bytes, which contains no references to objects."""
         return content
 
 

@@ -32,7 +32,8 @@ class Keywords:
     holder: str
 
     def require_clear(self, target: Any, args: Sequence[Any], given: Mapping[str, Any]) -> None:
-        """Reject keywords that are both an option and an argument of the target, and misspelled options.
+        """Reject ambiguous keywords and misspelled options. A keyword is ambiguous if both an option and a parameter of
+        the target have this name.
 
         Raises:
             CompileUsageError: If a keyword is ambiguous or misspelled; the message shows the alternatives.

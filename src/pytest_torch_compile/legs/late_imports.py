@@ -22,7 +22,7 @@ class LateImport:
         self._before = {key: _named(holder, holder.read()) for key, holder in _referring(snapshot).items()}
 
     def end(self) -> None:
-        """Add the import's changes to the snapshot. The caller calls this method after the import."""
+        """Add the import's changes to the snapshot, after the import has ended."""
         for key, before in self._before.items():
             holder = self._snapshot.holders[key]
             after = _named(holder, holder.read())

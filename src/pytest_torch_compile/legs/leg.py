@@ -50,7 +50,7 @@ class Work:
     """The target and calls of a check, and the options that are the same in each of its runs.
 
     ``snapshots`` selects where copies of the caller's tensors are kept: ``"host"`` or ``"device"``. With None, the
-    choice depends on the size of the copies and on the device's free memory.
+    choice depends on the size of the copies, the device's free memory, and ``train``.
     """
 
     target: Any
@@ -90,7 +90,9 @@ class World:
                 self.names.listening(False)
 
     def not_observable(self) -> list[str]:
-        """Return a line that lists the types whose state could be neither compared nor restored, or an empty list."""
+        """Return a list with one line, which contains the types whose state can be neither compared nor restored. The
+        list is empty if there are no such types.
+        """
         return self.snapshot.not_observable()
 
 
@@ -171,8 +173,8 @@ class Leg:
 
     @property
     def has_drawn(self) -> bool:
-        """Whether the calls so far have drawn random numbers, or may have drawn random numbers on a device that they
-        initialized.
+        """Whether the calls so far have drawn random numbers from torch's default generators. Also true if a call
+        initialized a device, because it is unknown whether the call drew random numbers on that device.
         """
         if self._rng.keys() != self._seeded.keys():
             return True
@@ -180,7 +182,7 @@ class Leg:
 
     @property
     def changed_objects(self) -> dict[Key, Any]:
-        """The new contents of the objects and variables that the calls so far have changed, without tensor data."""
+        """The new contents of the objects and variables that the calls so far have changed. Tensors are omitted."""
         holders = self.world.snapshot.holders
         return {
             key: content
@@ -344,8 +346,8 @@ class Leg:
 
     @contextmanager
     def _own_process(self) -> Iterator[None]:
-        """Inside the ``with`` block, apply this run's process state. If a call changes this state, the change affects
-        only later calls of the same run.
+        """Inside the ``with`` block, apply this run's process-wide settings, such as grad mode and autocast. If a call
+        changes a setting, the change affects only later calls of the same run.
         """
         callers = ProcessState.now()
         with kept_dispatch_keys():

@@ -54,13 +54,15 @@ class NamedState:
         self._note_content([target])
 
     def listening(self, listens: bool) -> None:
-        """Set whether calls are running. Between calls, reading and restoring the snapshot can run user code. The state
-        of this code must not be recorded.
+        """Turn recording on or off. Recording is off while the snapshot is read or restored, because this can run user
+        code whose state must not be recorded.
         """
         self._listens = listens
 
     def code_runs(self, code: types.CodeType, namespace: dict[str, Any]) -> bool:
-        """Record the state to which a code object refers, before the code runs. Return whether calls are running."""
+        """Record the state to which a code object refers, before the code runs. If recording is off, return False, and
+        do nothing.
+        """
         if self._listens:
             self._note_code(code, namespace)
         return self._listens
@@ -136,7 +138,7 @@ class NamedState:
         self._note_code(function.__code__, function.__globals__)
 
     def _note_defaults(self, function: types.FunctionType) -> None:
-        """Add a function's mutable defaults. The function can mutate its defaults, but cannot reassign them."""
+        """Add a function's mutable defaults. A call can mutate a default, but does not replace it."""
         parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
         named = zip(reversed(parameters), reversed(function.__defaults__ or ()), strict=False)
         for name, default in (*named, *(function.__kwdefaults__ or {}).items()):
@@ -181,7 +183,9 @@ def _function_of(value: Any) -> types.FunctionType | None:
 
 
 def _file_of_module(module: types.ModuleType) -> str:
-    """Return the file of a module. Modules created at run time count as user code, but built-in modules do not."""
+    """Return the file of a module. If a module without a file was created at run time, return a placeholder that
+    ``is_own`` treats as user code. If it was imported (for example, a built-in module), return an empty string.
+    """
     own = vars(module)
     return own.get("__file__") or ("" if own.get("__spec__") else "<made at run time>")
 

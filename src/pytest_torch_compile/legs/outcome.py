@@ -126,10 +126,11 @@ class _Walk:
 
 
 def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
-    """Return the parts of an optimizer that torch replaces with equivalent parts while it traces a step on a GPU.
+    """Return the parts of an optimizer that torch changes when it traces a step on a GPU: the parameter groups and the
+    scalar tensors in the state.
 
-    torch sets ``capturable`` in the groups (and, up to torch 2.14, leaves it set), and keeps step counts and other
-    scalars on the device instead of the CPU. Only the values of these scalars are compared.
+    torch sets ``capturable`` in the groups (up to torch 2.14, it stays set), and keeps scalars such as step counts on
+    the GPU instead of the CPU. So ``capturable`` and the devices of these scalars are not compared.
     """
     groups = optimizer.__dict__.get("param_groups", ())
     states = optimizer.__dict__.get("state", {}).values()
@@ -162,8 +163,8 @@ def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
 
 
 def while_it_lasts(flat: Flat, snapshot: Snapshot) -> Flat:
-    """Return the structure with a copy of each tensor that consists of several tensors, such as a sparse tensor. Call
-    this function before the tensors' state is restored.
+    """Return the structure with each tensor whose data is not in one storage, such as a sparse tensor, replaced by a
+    copy. Call this function before the tensors' state is restored.
     """
     return _with_tensors(flat, lambda tensor: _copied_whole(tensor, snapshot))
 

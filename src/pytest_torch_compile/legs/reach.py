@@ -24,7 +24,7 @@ from .._torch.user_lines import is_torch
 from ..numerics.tree import attributes, is_a
 
 EMPTY: Any = object()
-"""The content of a variable that has no value."""
+"""Marks a variable that has no value."""
 
 PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 """The most common types whose values are immutable and contain no other objects."""
@@ -125,7 +125,7 @@ def _module_parts(module: torch.nn.Module) -> Parts:
 
 
 def _tensor_parts(tensor: torch.Tensor) -> Parts:
-    """Yield a tensor's gradient, attributes (for a wrapper, the inner tensors) and hooks."""
+    """Yield a tensor's gradient, attributes and hooks. A wrapper subclass has its inner tensors as attributes."""
     with without_torch_function():
         grad = tensor.grad if tensor.is_leaf else None
         hooks = [hook for name in _TENSOR_HOOKS for hook in (getattr(tensor, name) or {}).values()]

@@ -135,8 +135,7 @@ class Snapshot:
         """Install a run's contents inside the ``with`` block, and restore the caller's contents afterwards.
         ``contents`` receives the changes made inside the block.
 
-        The caller's contents are always restored, regardless of how the block ends, and even if restoring is
-        interrupted.
+        The caller's contents are restored even if the block raises an exception or Ctrl-C interrupts the restoring.
         """
         try:
             self._running = contents
@@ -154,8 +153,8 @@ class Snapshot:
     def put_back(self) -> None:
         """Restore all initial contents.
 
-        An interruption (Ctrl-C, a time limit), or an error in one holder, is raised after all other holders are
-        restored.
+        If restoring one holder fails, or if Ctrl-C or a time limit interrupts this method, it restores the remaining
+        holders before it raises the exception.
         """
         first: BaseException | None = None
         refused: set[Key] = set()
@@ -205,8 +204,8 @@ class Snapshot:
         """Return a tensor in its state at the end of a call. The result remains valid after the caller's contents are
         restored.
 
-        Returns the tensor itself if the run did not change it. If ``copy`` is set, memory that the run allocated is
-        copied as well, because a later call may write to this memory.
+        If the run did not change the tensor, the result is the tensor itself. If ``copy`` is true, memory
+        that the run allocated is copied as well, because a later call may write to this memory.
         """
         key = "tensor", id(tensor)
         state: TensorState | None = contents.held.get(key)
@@ -259,16 +258,14 @@ class Snapshot:
         return [holder.value for holder in self.holders.values() if isinstance(holder, TensorObject)]
 
     def not_observable(self) -> list[str]:
-        """Return a line that lists the types whose state cannot be read, and is therefore neither compared nor
-        restored, or an empty list.
+        """Return a list with one line, which contains the types whose state can be neither compared nor restored. The
+        list is empty if there are no such types.
         """
         unread = (value for value in self.unreadable.values() if not (is_a(value, torch.Tensor) and is_lazy(value)))
         kinds = sorted({type(value).__name__ for value in unread})
         if not kinds:
             return []
-        return [
-            (f"state of type {', '.join(kinds)}: this state cannot be copied, so it was neither compared nor restored")
-        ]
+        return [f"state of type {', '.join(kinds)} cannot be copied, so it was neither compared nor restored"]
 
 
 def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:

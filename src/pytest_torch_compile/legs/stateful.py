@@ -48,7 +48,7 @@ class Stateful:
         self.set(self.value, content)
 
     def replaced(self, content: Any, replace: Callable[[Any], Any]) -> Any:
-        """Return the content unchanged, since it contains no objects."""
+        """Return the content unchanged. It is a copy of data, in which no objects are replaced."""
         return content
 
 

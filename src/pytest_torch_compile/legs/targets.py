@@ -108,8 +108,8 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
     """
     if not isinstance(dynamic_dims, Mapping):
         raise CompileUsageError(
-            f"dynamic_dims is {dynamic_dims!r}, but it must be a dict that maps arguments to dimensions: "
-            "dynamic_dims={'x': 0}"
+            f"dynamic_dims is {dynamic_dims!r}, but it must be a dict that maps argument names or positions to "
+            "dimensions: dynamic_dims={'x': 0}"
         )
     named = [name for dims in dynamic_dims.values() if isinstance(dims, Mapping) for name in dims.values()]
     for key, dims in dynamic_dims.items():
