@@ -129,8 +129,8 @@ class Child:
         progress: Callable[[int], None] | None = None,
         stop: threading.Event | None = None,
     ) -> Ended:
-        """Start the child. Terminate it if it runs longer than ``seconds``, if waiting for it raises an exception in
-        ``too_long``, or if another thread sets ``stop``.
+        """Start the child. Terminate it if it runs longer than ``seconds``, if another thread sets ``stop``, or if an
+        exception interrupts the wait for it. An exception whose class is listed in ``too_long`` counts as a timeout.
 
         ``environment`` contains variables to add, or to remove if the value is None. If ``progress`` is set, it is
         called from time to time with the number of results, and ``seconds`` has no effect. When the child ends,

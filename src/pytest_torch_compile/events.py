@@ -1,6 +1,6 @@
 """Listeners for finished checks and for newly opened ``compile_guard`` blocks, and progress messages for long work.
 
-This module imports nothing else from this package, so listening costs nothing while no check runs.
+At run time, this module imports no other module of this package, so importing it is cheap.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def announce(report: CompileReport) -> None:
 
 @contextmanager
 def heard_only_by(listener: Callable[[CompileReport], None]) -> Iterator[None]:
-    """Notify only ``listener`` of checks that end inside the ``with`` block, because they do not belong to the running
-    test.
+    """Notify only ``listener`` of checks that end inside the ``with`` block. Other listeners must not receive their
+    reports, because these checks are not part of the running test.
     """
     before = list(_listeners)
     _listeners[:] = [listener]
@@ -81,7 +81,7 @@ def guard_opens() -> None:
 
 @contextmanager
 def checking(name: str) -> Iterator[None]:
-    """Mark the ``with`` block as a running check, whose observations are passed to listeners while it runs."""
+    """Register a running check called ``name`` for the ``with`` block, so that listeners receive its progress."""
     _running.append(check := RunningCheck(name))
     try:
         yield
@@ -93,7 +93,7 @@ def checking(name: str) -> Iterator[None]:
 
 
 def running_check() -> RunningCheck | None:
-    """Return the innermost running check, to which an observer assigns its observations."""
+    """Return the innermost running check, or None if no check is running."""
     return _running[-1] if _running else None
 
 

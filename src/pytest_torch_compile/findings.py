@@ -37,14 +37,14 @@ class Reference(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem that a check found. ``report.failure_text.headline`` describes it in one sentence.
+    """One problem that a check found.
 
-    ``message`` describes the problem. The affected calls (counted from 1) and ranks are in ``calls`` and ``ranks``, and
-    not in the message. ``subject`` is the name of the affected value (such as an output), function, op or limit.
-    ``measured`` is the observed value and ``limit`` is the allowed value; ``measure`` is the name of the quantity
-    (``largest error``) if the message does not contain it. ``evidence`` contains details (guard text, worst element,
-    source line), and ``hint`` describes the likely fix. ``cause`` is the torch setting that caused the problem, or is
-    empty.
+    ``message`` describes the problem, without the affected calls (counted from 1) and ranks, which are in ``calls`` and
+    ``ranks``. ``subject`` is the name of the affected value (such as an output), function, op or limit. ``measured`` is
+    the observed value and ``limit`` is the allowed value. ``measure`` is the name of the measured quantity (such as
+    ``largest error``) if the message does not contain it; otherwise, it is empty. ``evidence`` contains details (guard
+    text, worst element, source line), and ``hint`` describes the likely fix. ``cause`` is the torch setting that caused
+    the problem, or is empty. ``report.failure_text.headline`` combines the message with the calls, ranks and values.
     """
 
     kind: FindingKind
@@ -86,7 +86,7 @@ class NumericsReport:
 
     A leaf is one tensor or other value in the results. ``not_compared`` lists the leaves in which two eager runs differ
     by more than rounding errors, so agreement with an eager run proves little. ``ill_conditioned`` is the number of
-    leaves that passed only because eager is about as sensitive to rounding as compiled code.
+    leaves that passed only because eager runs with perturbed rounding have errors of similar size.
     """
 
     leaves: int = 0
@@ -138,12 +138,12 @@ class CompileReport:
     """Everything that one check observed; ``findings`` is empty if the check passed.
 
     In reports of ``check_compile``, ``checked_mode`` is ``"fullgraph"`` (``fullgraph=True``) or ``"default"``
-    (``fullgraph=False``). On newer torch versions, ``fullgraph=True`` compiles some code at which ``fullgraph=False``
-    breaks the graph, so a check that passes in one mode may fail in the other. ``remarks`` contains notes that do not
-    make the check fail, for example that an accepted break no longer occurs. ``deviations`` contains the torch settings
-    that differed from their defaults when the check started. ``fault`` is the cause that the diagnosis found, in
-    machine-readable form. ``reproduction`` is the file that ``--compile-repro`` wrote. ``text`` is the whole report as
-    text.
+    (``fullgraph=False``). On newer torch versions, some code compiles with ``fullgraph=True`` but causes a graph break
+    with ``fullgraph=False``, so a check that passes in one mode may fail in the other. ``remarks`` contains notes that
+    do not make the check fail, for example that an accepted break no longer occurs. ``deviations`` contains the torch
+    settings that differed from their defaults when the check started. ``fault`` is the cause that the diagnosis found,
+    in machine-readable form. ``reproduction`` is the file that ``--compile-repro`` wrote. ``text`` is the whole report
+    as text.
     """
 
     target: str

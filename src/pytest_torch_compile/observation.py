@@ -195,8 +195,8 @@ class Deviation:
 class CudagraphRuns:
     """The CUDA graph activity of one call: each compiled graph warms up once, is recorded once, and is then replayed.
 
-    ``without`` contains the reason for each run that should have used a CUDA graph but did not. Warm-up runs are not
-    included.
+    ``without`` contains the reason for each run that should have used a CUDA graph but did not. Warm-up runs do
+    not use a CUDA graph by design, and are not in ``without``.
     """
 
     call: int = 0
@@ -254,9 +254,8 @@ class Observation:
     """Everything that a check or a ``compile_guard`` block observed about compilation. Each list is in chronological
     order.
 
-    ``undecided`` lists missing information without which the check cannot pass: if the list is not empty, the check
-    fails.
-    ``not_observable`` lists other missing information.
+    Two lists contain information that torch did not provide. If ``undecided`` is not empty, the check
+    fails, because its result depends on this information. ``not_observable`` does not make the check fail.
 
     ``frames`` counts how often dynamo started to compile a function. For a ``compile_guard`` block,
     ``compiled_calls`` counts the calls to compiled functions (None if not observed), and ``compiled_before`` lists the

@@ -44,7 +44,7 @@ current = Settings()
 
 @contextmanager
 def undiagnosed() -> Iterator[None]:
-    """Turn off the diagnosis inside the ``with`` block, for tests that are expected to fail."""
+    """Inside the ``with`` block, do not diagnose failed checks (for tests that are expected to fail)."""
     with replaced(replace(current, diagnose="off")):
         yield
 

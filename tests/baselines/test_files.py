@@ -111,7 +111,7 @@ BROKEN = {
     "empty": ("", "cannot be read"),
     "not text": (b"\xff\xfe\x00", "cannot be read"),
     "a list": ("[]", "its top level is a list, not a mapping"),
-    "another document": ('{"benchmarks": []}', "lacks the header 'torch_compile'"),
+    "another document": ('{"benchmarks": []}', "must contain the header 'torch_compile'"),
     "an entry without a name": (
         json.dumps({"torch_compile": {"schema_version": 1, "environment": H200}, "benchmarks": [{}]}),
         "has no fullname",

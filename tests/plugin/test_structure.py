@@ -114,7 +114,7 @@ def test_track_only_says_it(project):
     record(project, SIZES.format("(1,)"))
     result = project(SIZES.format("(1, 2)"), "--compile-perf=track")
     result.assert_outcomes(passed=1)
-    assert lines_with(result, "test_whole: ops in each graph 1 -> 1, 1; recompiles 0 -> 1")
+    assert lines_with(result, "test_whole: ops in each graph: 1 -> 1, 1; recompiles 0 -> 1")
 
 
 def test_fewer_recompiles_pass_with_a_line(project):
@@ -128,7 +128,7 @@ def test_other_ops_pass_with_a_line(project):
     record(project, WHOLE)
     result = project(LONGER, "--compile-perf=gate")
     result.assert_outcomes(passed=1)
-    assert lines_with(result, "test_whole: ops in each graph 2 -> 4")
+    assert lines_with(result, "test_whole: ops in each graph: 2 -> 4")
 
 
 def test_file_that_cannot_be_read_is_red_under_gate_and_is_kept(project):

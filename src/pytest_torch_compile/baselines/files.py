@@ -1,9 +1,9 @@
 """Read and write stored baselines, one folder per environment. Imports neither torch nor pytest.
 
-``speed.json`` is a pytest-benchmark document whose benchmarks contain the runs of several processes in
-``extra_info["torch_compile"]``; ``structure.json`` contains counts, such as the number of recompiles, ``existing.json``
-the results of ``--compile-existing``, and ``plan.json`` the counts that ``--compile-plan`` predicts. The entries in
-each file are sorted, and each file is written atomically.
+``speed.json`` is a pytest-benchmark document. Each of its benchmarks contains the runs of several processes in
+``extra_info["torch_compile"]``. ``structure.json`` contains counts, such as the number of recompiles. ``existing.json``
+contains the results of ``--compile-existing``, and ``plan.json`` contains the counts that ``--compile-plan`` predicts.
+The entries in each file are sorted, and each file is written atomically.
 """
 
 from __future__ import annotations
@@ -185,7 +185,8 @@ def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], d
     header, listed = document.pop(KEY, None), document.pop(LIST_OF_ENTRIES[kind], None)
     if not isinstance(header, dict) or not isinstance(listed, list):
         raise Corrupt(
-            f"{path} is not a {kind} baseline: it lacks the header {KEY!r} or the list {LIST_OF_ENTRIES[kind]!r}"
+            f"{path} is not a {kind} baseline: it must contain the header {KEY!r} and the list "
+            f"{LIST_OF_ENTRIES[kind]!r}"
         )
     if header.get("schema_version") != SCHEMA_VERSION:
         raise BaselineError(

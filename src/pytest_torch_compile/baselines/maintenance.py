@@ -20,7 +20,7 @@ KINDS: tuple[Kind, ...] = ("speed", "structure", "plan")
 class Collection:
     """The tests that pytest collects, and the baselines folder. Test ids are relative to ``root``.
 
-    ``partly`` contains the files in which only some tests were selected.
+    ``partly`` lists the files in which the command line selected only some tests.
     """
 
     root: Path
@@ -95,8 +95,8 @@ def _removed(gone: Mapping[str, None], stored: Mapping[str, Entry]) -> Mapping[s
 def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[str] = ()) -> list[str]:
     """Return the entries whose test function was not collected, although its file was collected.
 
-    Files that were not collected are ignored, and so are the files in ``selected``, in which only some tests were
-    selected. Parameters are ignored as well, because another machine may collect different parameters, such as devices.
+    Entries in the files ``selected`` are never returned, because only some tests of these files were selected.
+    Parameters are ignored, because another machine may collect different parameters, such as devices.
     """
     tests = set(collected)
     functions, files = set(map(_function_of, tests)), set(map(_file_of, tests)) - set(selected)
@@ -106,9 +106,10 @@ def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[
 def probable_renames(
     gone: Mapping[str, Entry], new: Mapping[str, Entry], alike: Callable[[Entry, Entry], bool]
 ) -> dict[str, str]:
-    """Return new names for unused entries whose tests were probably renamed.
+    """Find tests that were probably renamed. Return the new name for each old name.
 
-    ``alike`` decides whether two entries could belong to the same test; the most similar name is chosen.
+    ``gone`` contains the entries of tests that no longer exist, and ``new`` the entries of new tests. ``alike`` returns
+    whether two entries could belong to the same test; of these candidates, the test with the most similar name is used.
     """
     renamed: dict[str, str] = {}
     for old in sorted(gone):

@@ -40,7 +40,7 @@ def checked(report: Mapping[str, Any]) -> Checked:
 
 def entry(test: str, checks: Sequence[Checked], counts: Mapping[str, Any] | None = None) -> Entry:
     """Create a test's baseline entry. ``counts`` maps each quantity in the test's speed measurements, such as
-    ``kernels``, to the recorded values of this quantity, and the key ``python`` to the Python version.
+    ``kernels``, to its recorded values. In addition, ``counts["python"]`` is the Python version.
     """
     return {"fullname": test, "checks": list(checks), **({"counts": dict(counts)} if counts else {})}
 
@@ -61,7 +61,7 @@ def differences(before: Entry, after: Entry) -> list[str]:
     for old, new, name in _pairs(before, after):
         ops, breaks = (old["graphs"], new["graphs"]), (old["graph_breaks"], new["graph_breaks"])
         if ops[0] != ops[1]:
-            lines.append(f"{name}ops in each graph {' -> '.join(', '.join(map(str, one)) or 'none' for one in ops)}")
+            lines.append(f"{name}ops in each graph: {' -> '.join(', '.join(map(str, one)) or 'none' for one in ops)}")
         if breaks[0] != breaks[1]:
             lines.append(f"{name}graph breaks {len(breaks[0])} -> {len(breaks[1])}")
         for key, (title, _) in _COUNTED.items():
@@ -73,11 +73,11 @@ def differences(before: Entry, after: Entry) -> list[str]:
 
 
 def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Finding]) -> list[Finding]:
-    """Return findings for the checks' counts that are higher in ``after`` than in ``before``, even if the budget allows
-    them.
+    """Return a finding for each count of a check that is higher in ``after`` than in ``before``, even if the budget
+    allows the higher count.
 
-    ``break_finding`` creates the finding for a break from the break's fingerprint (the only part that a baseline
-    stores) and a description of how many breaks are new.
+    ``break_finding`` creates the finding for a new graph break. Its arguments are the break's fingerprint and a text
+    about the numbers of breaks.
     """
     findings = []
     for old, new, name in _pairs(before, after):

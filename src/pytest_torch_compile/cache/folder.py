@@ -20,7 +20,7 @@ def variables(folder: Path | str) -> dict[str, str]:
     """Return the environment variables that make Inductor and Triton keep compiled code in a folder.
 
     If Triton's variable were not set, Inductor would set it when it compiles the first kernel, and never change it.
-    Later kernels would then be written to the first folder, which no longer exists.
+    After a switch to another folder, Triton would still write to the old folder, which may have been removed.
     """
     return {INDUCTOR: str(folder), TRITON: str(Path(folder, "triton"))}
 
@@ -57,7 +57,7 @@ def empty_cache() -> Iterator[None]:
 class CacheFolder:
     """The cache folder of a session. ``choice`` is the value of ``--compile-cache``.
 
-    ``fresh`` creates a new folder for each test, and ``session`` creates one for the session. A path selects a
+    ``fresh`` creates a new folder for each test, and ``session`` one folder for the whole session. A path selects a
     persistent folder; a relative path is relative to ``root``. All pytest-xdist workers share a persistent folder,
     because the next run may distribute the tests differently; this is safe, because Inductor writes files atomically.
     With a URL, artifacts are loaded from the URL into a temporary folder, and new artifacts are uploaded at the end.
@@ -98,7 +98,7 @@ class CacheFolder:
             self._artifacts.load()
 
     def finish(self) -> list[str]:
-        """At the end of the session, upload the artifacts if the cache is at a URL; returns lines for the summary."""
+        """At the end of the session, upload the artifacts if the cache is at a URL. Return lines for the summary."""
         if self._artifacts is None:
             return []
         self._artifacts.save()

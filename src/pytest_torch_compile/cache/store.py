@@ -56,7 +56,7 @@ class ArtifactsRefused(ValueError):
 
 @dataclass(frozen=True)
 class Part:
-    """The artifacts of one process, as serialized by torch, and the run that saved them."""
+    """The artifacts that one process saved, as serialized by torch (``content``). ``run`` is the id of the test run."""
 
     run: str
     content: bytes
@@ -75,7 +75,7 @@ def pack(parts: Sequence[Part], environment: Environment) -> bytes:
 
 
 def unpack(blob: bytes, environment: Environment) -> list[Part]:
-    """Return the parts of a file that was created in this environment.
+    """Return the parts of a file, which must have been created in the same environment.
 
     Raises:
         ArtifactsRefused: If the file has another type or schema version, is damaged, or was created in another
@@ -167,8 +167,8 @@ class Store:
         return sorted(names - {file_name(environment)})
 
     def write(self, parts: Sequence[Part], environment: Environment) -> int:
-        """Add parts to the stored artifacts atomically, and drop the parts of older runs. Return the number of bytes
-        written.
+        """Add parts to the stored artifacts, keep only the parts of the last ``KEPT_RUNS`` runs, and write the file
+        atomically. Return the number of bytes written.
 
         Raises:
             ArtifactsRefused: If the stored artifacts must not be used; in this case, they are not changed.

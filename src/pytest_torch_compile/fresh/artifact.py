@@ -257,8 +257,8 @@ def answers(
     imports: object,
     seed: int,
 ) -> Answers:
-    """In the fresh process, load the artifact and run the calls. ``imports`` is unused: it lists the classes of the
-    outputs, and unpickling it imports their modules.
+    """In the fresh process, load the artifact and run the calls. ``imports`` contains the classes of the
+    outputs. It is passed only because unpickling it imports the modules of these classes.
     """
     if prepare is not None:
         prepare()

@@ -35,7 +35,7 @@ class RaisedInCall(Exception):
 
 
 class _SameStart(Leg):
-    """A run in which every call starts from the same state and the same random state."""
+    """A run in which every call starts with the initial state of the target and with the same random seed."""
 
     def __init__(self, work: Work, wrap: Callable[[Any], Any] | None, world: World) -> None:
         super().__init__(work, world, wrap)

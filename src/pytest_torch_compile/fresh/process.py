@@ -101,8 +101,8 @@ def _started(folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[byt
 
 
 def packed(function: Callable[..., Any], args: tuple[Any, ...], reduce: Reduce | None = None) -> bytes:
-    """Serialize ``function(*args)`` as bytes for ``pickle.loads`` in the fresh process. ``reduce`` decides how an
-    object is pickled, like ``Pickler.reducer_override``.
+    """Serialize ``function(*args)`` as bytes for ``pickle.loads`` in the fresh process. ``reduce`` is used as
+    ``Pickler.reducer_override``.
 
     Raises:
         CompileUsageError: If the function or an argument cannot be sent.

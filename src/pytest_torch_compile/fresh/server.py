@@ -28,8 +28,8 @@ _READ_LATE = ("PYTHONPATH", "PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR", "T
 
 
 class ForkedProcess:
-    """A process that the server forked, with the methods of ``subprocess.Popen`` that are needed here. The forked
-    process exits when this process exits.
+    """A process that the server forked. Like ``subprocess.Popen``, it has ``pid`` and ``wait``. The forked process
+    exits when this process exits.
     """
 
     def __init__(self, pid: int, server: socket.socket, alive: int, done: Callable[[], None]) -> None:

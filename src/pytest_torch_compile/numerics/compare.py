@@ -120,10 +120,11 @@ def _chosen(flat: Flat, tolerances: Tolerances) -> Flat:
 
 
 def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallRecord | None]) -> tuple[Legs, list[str]]:
-    """Return the state of both runs that can be compared, and the paths at which two eager runs differ.
+    """Return the parts of ``kept`` that can be compared, for both runs. Also return the paths at which two eager runs
+    differ; these paths are not compared.
 
-    State that exists in only one run before the first call, such as attributes that a compile wrapper adds, is not
-    compared.
+    Attributes whose structure differs before the first call, for example because a compile wrapper adds attributes, are
+    not compared either.
     """
     own = [path for path, _ in structure_differences(eager.kept_at_start, compiled.kept_at_start)]
     one, other = _without(eager.kept, own), _without(compiled.kept, own)
@@ -152,8 +153,8 @@ def _values(record: CallRecord | None) -> dict[str, torch.Tensor] | None:
 
 
 def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Finding]:
-    """Yield a finding for each container that differs, and for each other value that differs and cannot be converted to
-    a tensor.
+    """Yield a finding for each difference in structure, such as a missing key or another type, and for each differing
+    value that cannot be converted to a tensor.
     """
     for path, line in structure_differences(*legs):
         yield messages.structure_finding(record, name, path, line)
@@ -177,8 +178,8 @@ def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str
 
 
 def _common(legs: Legs) -> Iterator[tuple[str, object, object]]:
-    """Yield the path and both runs' values wherever both runs have a tensor, or both have a value of the same type that
-    is not a container.
+    """Yield a path, the eager value and the compiled value for each leaf that has the same type in both runs. Two
+    tensors count as the same type, even if their classes differ.
     """
     eager, compiled = legs
     for path, node in eager.nodes.items():

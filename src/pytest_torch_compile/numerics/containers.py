@@ -1,4 +1,4 @@
-"""Compare containers, and compare other values that are not tensors."""
+"""Compare the structure of containers, and the values that are not tensors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
-    """Yield a path and a message for each container that differs, and for each other value whose type differs. Subpaths
-    of a yielded path are skipped.
+    """Yield a path and a message for each difference in structure: a path that exists in only one run, another type,
+    another length or other keys. Subpaths of a yielded path are skipped.
     """
     found: list[str] = []
     for path in dict.fromkeys([*eager.nodes, *compiled.nodes]):

@@ -141,7 +141,7 @@ def _verdict_within(pair: Pair, tolerance: Tolerance) -> LeafVerdict:
 
 
 def _at(worst: int, verdict: LeafVerdict, pair: Pair, truth: torch.Tensor | None = None) -> LeafVerdict:
-    """Return the result with the index and the values of the worst element added."""
+    """Return a copy of ``verdict`` that contains the index and the values of the worst element."""
     index, eager = element(pair.eager, worst)
     reference = element(truth, worst)[1] if truth is not None else None
     return replace(verdict, index=index, eager=eager, compiled=element(pair.compiled, worst)[1], reference=reference)
@@ -187,8 +187,8 @@ def _errors(pair: Pair, truth: Values) -> Errors | None:
 
 
 def _exceeds_alone(pair: Pair) -> bool:
-    """Return whether a pair exceeds the tolerance that applies without a reference. A pair that passes although it
-    exceeds this tolerance passes only because eager itself has a large error against the reference.
+    """Return whether a pair exceeds the tolerance that applies without a reference. If a pair exceeds this tolerance
+    but still passes, the reason is that eager itself has a large error against the reference.
     """
     return not _verdict_within(pair, rule.alone(pair.eager.dtype, root_mean_square(pair.eager))).ok
 
@@ -199,8 +199,9 @@ def _judge_by_spread(
     """If two eager runs differ, accept compiled results whose difference from eager is within a multiple of the
     difference between these runs.
 
-    The ``doubtful`` pairs pass although their error is large. Their results change only if two eager runs differ by
-    more than rounding, because the reference is meaningless in that case.
+    The ``doubtful`` pairs passed against the reference although they differ much from eager. If two eager runs differ
+    by more than rounding, the reference is meaningless, so the results of these pairs are replaced. Otherwise, they are
+    kept.
     """
     _dirty_free_memory(failing)
     again = repeat() or {}
@@ -304,7 +305,7 @@ class Overflow:
         self._sometimes = self._always = eager.isfinite()
 
     def add(self, run: torch.Tensor) -> None:
-        """Add an eager run."""
+        """Record which elements are finite in another eager run."""
         finite = run.isfinite()
         self._sometimes, self._always = self._sometimes | finite, self._always & finite
 

@@ -34,7 +34,7 @@ class Errors:
     """The errors of eager and compiled results against a reference, over the elements that are finite in all three
     results.
 
-    The slopes are the errors in scale: they describe the errors as a linear function of the reference. ``carrying`` is
+    A slope is an error in scale: the factor ``c`` for which ``c * reference`` fits the errors best. ``carrying`` is
     the effective number of elements that determine a slope. For most tensors, ``carrying`` is equal to the number of
     elements, but it is small if only a few elements are large. ``carrying`` is computed from the kurtosis of the
     reference, which is 3 for a normal distribution. ``channels`` is 0 if the channel means were not measured.
@@ -195,8 +195,8 @@ def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) 
 
 
 def _add_channels(result: Errors, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> None:
-    """Add the errors averaged over all dimensions except the channels: rounding errors average out, but the
-    error of a wrong constant does not.
+    """Add the root mean square of the channels' mean errors. The mean over all other dimensions cancels most rounding
+    errors, but not the error that a wrong constant causes.
     """
     complete = result.count == truth.numel() and not truth.dtype.is_complex
     if truth.dim() < 2 or truth.numel() > PIECE or not complete:

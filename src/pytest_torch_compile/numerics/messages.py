@@ -94,7 +94,7 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
         lines.append(f"errors are measured against an eager fp64 run; {limit}")
     elif worst.rule == "spread":
         lines.append(
-            "the eager result is not deterministic here; the limit is a multiple of the spread between two eager runs"
+            "two eager runs differ in this value; the limit is a multiple of the difference between these runs"
         )
     elif worst.rule == "given":
         lines.append("the limit is the tolerance set for this check")
@@ -142,7 +142,7 @@ def metadata_finding(
 
 
 def plain_finding(record: CallRecord, section: SectionName, path: str, line: str) -> Finding:
-    """Return the finding for a value that differs and is not a tensor."""
+    """Return the finding for a differing value that is not a tensor."""
     hint = advice.keep_out_of_state(path) if section == "kept" else ""
     return Finding(VALUE_KINDS[section], line, hint=hint, calls=(record.number,), subject=path)
 

@@ -55,7 +55,7 @@ def _shape(tensor: torch.Tensor) -> tuple[int, ...] | str:
 
 
 def rows_are_padded(eager: torch.Tensor, compiled: torch.Tensor) -> bool:
-    """Return whether ``compiled`` has the same layout as ``eager``, except that rows may be padded.
+    """Return whether ``compiled`` has the strides of ``eager``, apart from padding at the end of rows.
 
     On accelerators, Inductor pads the rows of matrix products. It guarantees only the order of an output's strides, not
     their values.

@@ -30,8 +30,9 @@ class CallRecord:
     ``state`` that are parameters; if it is empty, the keys of ``grads`` are used. ``grads`` maps names to the gradients
     of the parameters, and ``input_grads`` maps names to the gradients of the inputs.
 
-    ``kept`` is other state of the target, such as attributes and closed-over variables. ``kept_at_start`` is this other
-    state before the first call, and ``initial_kept`` contains the tensors in this other state before the current call.
+    ``kept`` is the target's other state after the call, such as attributes and closed-over variables. ``initial_kept``
+    contains the tensors in this state before the call. ``kept_at_start`` contains only the attributes, as they were
+    before the first call.
 
     ``sharing`` lists the outputs that share memory with other tensors. If it is None, it was not recorded during the
     run.

@@ -114,12 +114,14 @@ def eps(dtype: torch.dtype) -> float:
 
 
 def floor_eps(dtype: torch.dtype) -> float:
-    """Return the error that is always accepted, even if eager is exact, in multiples of the dtype's epsilon."""
+    """Return the error, in multiples of the dtype's epsilon, that limits assume for eager even if eager is exact."""
     return REDUCE_RMS_EPS if real_dtype(dtype) is torch.float32 else STORE_RMS_EPS
 
 
 def near(dtype: torch.dtype, scale: float) -> Tolerance:
-    """Return the tolerance within which no reference is needed."""
+    """Return the tolerance within which a compiled result passes without an fp64 run. ``scale`` is the root mean square
+    of the eager result.
+    """
     dtype = real_dtype(dtype)
     if dtype is torch.float64:
         return Tolerance(NEAR_FLOAT64, NEAR_FLOAT64 * scale)
@@ -128,15 +130,18 @@ def near(dtype: torch.dtype, scale: float) -> Tolerance:
 
 
 def alone(dtype: torch.dtype, scale: float) -> Tolerance:
-    """Return the tolerance that applies if there is no usable reference."""
+    """Return the tolerance that applies if there is no usable reference. ``scale`` is the root mean square of the eager
+    result.
+    """
     relative = ALONE.get(real_dtype(dtype), ALONE_OTHER)
     return Tolerance(relative, relative * scale)
 
 
 @dataclass(frozen=True)
 class Level:
-    """Typical values for the tensors in one section of a call record, such as its outputs or gradients: the median of
-    eager's relative errors (``relative``), and the median of the root mean squares (``scale``).
+    """Typical values for the tensors in one section of a call record, such as the outputs or the gradients.
+
+    ``relative`` is the median of eager's relative errors, and ``scale`` is the median of the root mean squares.
     """
 
     relative: float = 0.0
@@ -206,8 +211,9 @@ def widened(measures: Sequence[Measured], perturbed: Sequence[Errors], *, gradie
 
 
 def widened_alone(perturbed: Sequence[Errors]) -> list[Measured]:
-    """Return the errors that are judged if there is no reference: the difference between the compiled run and eager.
-    The limits are multiples of the largest difference between eager and an eager run with perturbed rounding.
+    """Return the errors and limits for a tensor without an fp64 reference. The errors are differences from the first
+    eager run. The limits are multiples of the largest differences between this run and eager runs with perturbed
+    rounding.
     """
     limit = PERTURBED_ALONE * max(run.rms_eager for run in perturbed)
     largest = PERTURBED_ALONE * max(run.max_eager for run in perturbed)
@@ -221,7 +227,7 @@ def by_count(table: Sequence[tuple[int, float]], count: int) -> float:
 
 
 def _limit(own: float, visible: float, quiet: float, noisy: float) -> float:
-    """Return the limit on the compiled run's error, derived from eager's error ``own``. It is ``quiet * own`` if that
-    is less than ``visible``, ``noisy * own`` if that is greater than ``visible``, and ``visible`` otherwise.
+    """Return the limit on the compiled run's error, based on eager's error ``own``. While ``quiet * own`` is below
+    ``visible``, it is the limit. For larger errors, the limit is ``visible`` or, if greater, ``noisy * own``.
     """
     return max(noisy * own, min(quiet * own, visible))

@@ -150,7 +150,7 @@ def is_mapping(value: Any) -> bool:
 
 
 def defines_equality(value: Any) -> bool:
-    """Return whether the class defines ``__eq__``."""
+    """Return whether the value's class, or a base class other than ``object``, defines ``__eq__``."""
     return any("__eq__" in kind.__dict__ for kind in type(value).__mro__[:-1])
 
 
