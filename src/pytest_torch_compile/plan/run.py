@@ -106,8 +106,8 @@ def _unpacked(payload: bytes, mode: CardMode) -> tuple[Any, Sequence[Call], Work
 
 
 def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
-    """Run the calls in eager, with the tensors' values, on the CPU. Return the records of the calls, and a line for
-    each operator or call whose values could not be computed.
+    """Run the calls in eager, with the tensors' values, on the CPU. Return the records of the calls, and the reasons
+    why values are unknown.
     """
     mode = ValuedMode()
     target, calls, work = _unpacked(payload, mode)

@@ -34,8 +34,8 @@ SEED = 0
 
 @dataclass
 class Values:
-    """The records of the calls in eager and in generated code, a line for each operator or call whose values could not
-    be computed, and the faults in kernels, such as out-of-bounds accesses.
+    """The records of the calls in eager and in generated code, the reasons why values are unknown, and the faults in
+    kernels, such as out-of-bounds accesses.
     """
 
     eager: list[CallRecord] = field(default_factory=list)
