@@ -96,7 +96,7 @@ class Setup:
     def _installed(self, python: str) -> Environment:
         environment = self._look(python)
         if environment is None or not environment.torch:
-            raise SetupFailed(f"{python} does not contain torch after the installation")
+            raise SetupFailed(f"the installation finished, but {python} does not find torch")
         return environment
 
     def _run(self, *command: str) -> None:

@@ -28,7 +28,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def guard(inputs: Inputs) -> int:
-    """Refuse to run a fork's code where this is not safe, before any code from the repository is executed."""
+    """Fail if the code to test comes from a fork and is not safe to run here. Otherwise, set the outputs that later
+    steps need. This step runs before any code from the repository.
+    """
     if reason := forks.refusal(os.environ, inputs.allow_forks):
         runner.annotate("error", reason)
         return 1
@@ -60,8 +62,8 @@ def install(inputs: Inputs) -> int:
 
 
 def test(inputs: Inputs) -> int:
-    """Run pytest. This step's exit status is the result of the action, because the runner stores the status, and no
-    later step can change it.
+    """Run pytest, and return the exit status of this step. The runner decides by this status whether the action failed;
+    no later step can change it.
     """
     report, last = _work("report"), _work("cache") / document.FILE_NAME
     shutil.rmtree(report, ignore_errors=True)

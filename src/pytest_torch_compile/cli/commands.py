@@ -36,7 +36,7 @@ FORMATS = ("terminal", "markdown", "html", "github", "json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns 0 for success, 1 for a negative result, and 2 for invalid arguments or another error."""
+    """Run the command, and return its exit status. ``STATUSES`` and ``STATUS_2`` contain the meaning of each status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["compare"] and any(word.split("=")[0] == "--against" for word in given):
         # Unknown arguments are passed to pytest, so _parser() must not parse this command line.
@@ -88,9 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     speed = compare.add_argument_group(
         "compare the speed of this checkout with the speed of another revision",
         "The speed tests of both revisions are compiled and run alternately, on every GPU of the machine. No baseline "
-        "is needed. All other arguments are passed to pytest. With --compile-plan=GPU, on a machine "
-        "without a CUDA device, nothing is measured: Inductor generates code for this GPU, and counts for this code, "
-        "such as the number of kernels, are compared.",
+        "is needed. All other arguments are passed to pytest. On a machine without a CUDA device, "
+        "--compile-plan=GPU compares the number of kernels and other counts of the code that Inductor generates for "
+        "this GPU, and nothing is measured.",
     )
     speed.add_argument("--against", metavar="REF", help="revision to compare with, such as main or HEAD~1")
     speed.add_argument("--rounds", metavar="N", help="maximum number of compilations of each revision (default: 8)")
@@ -110,8 +110,10 @@ def _parser() -> argparse.ArgumentParser:
     shown.set_defaults(run=_list)
     prune = actions.add_parser("prune", help="list entries that no test uses; with --write, remove them")
     prune.set_defaults(run=_prune)
-    shown.add_argument("--baselines", type=Path, default=Path("baselines"), help="folder (default: baselines)")
-    prune.add_argument("--baselines", type=Path, help="folder (default: the folder that pytest uses)")
+    shown.add_argument(
+        "--baselines", type=Path, default=Path("baselines"), help="baselines folder (default: baselines)"
+    )
+    prune.add_argument("--baselines", type=Path, help="baselines folder (default: the folder that pytest uses)")
     prune.add_argument("--write", action="store_true", help="remove the entries instead of only listing them")
     prune.add_argument("tests", nargs="*", help="tests that pytest should collect (default: all)")
 

@@ -29,7 +29,10 @@ def measured(model: Any, call: Call, options: Mapping[str, Any]) -> SpeedSample:
 def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
     """Return lines with the measured figures."""
     seconds, wall = sample.cold_start[1], sample.wall
-    runs = f"{sample.what} of the first call, median of {sample.rounds} rounds in one process, backend {backend}"
+    runs = (
+        f"{sample.what} with the inputs of the first call, median of {sample.rounds} rounds in one process, backend "
+        f"{backend}"
+    )
     return [
         f"compilation and warm-up: {seconds:.1f} s with an empty compile cache",
         *(f"{name}: {_spread(sample.raw['wall'][name])}" for name in ("eager", "compiled")),
@@ -64,8 +67,8 @@ def _where(device: str) -> str:
     if device != "cpu":
         return device
     return (
-        f"a CPU with {torch.get_num_threads()} threads, where other processes may interfere; figures on a GPU would "
-        "differ"
+        f"a CPU with {torch.get_num_threads()} threads (other processes may slow it down, and figures on a GPU would "
+        "differ)"
     )
 
 

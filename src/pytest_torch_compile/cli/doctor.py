@@ -108,8 +108,8 @@ def _accelerator() -> Line:
     if kind == "cuda":
         return Line("yes", "CUDA", f"{torch.version.cuda}: {names}")
     untested = (
-        f"{names}; checks use torch.accelerator, which is untested on this device; device time, "
-        "kernels, CUDA graphs, peak memory and ranks that communicate through the device's backend are not supported"
+        f"{names}; checks use torch.accelerator, which is untested on this device; not "
+        "supported: device time, kernels, CUDA graphs, peak memory, and communication through the device's backend"
     )
     return Line("note", kind.upper(), untested)
 

@@ -48,7 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--calls",
         type=_number,
         metavar="N",
-        help="number of calls (default: one for each item of the inputs, but at least 2)",
+        help="number of calls (default: one for each element of the list of inputs, but at least 2)",
     )
     parser.add_argument("--train", action="store_true", help="also check the backward pass")
     parser.add_argument("--backend", default="inductor", help="backend of torch.compile (default: inductor)")

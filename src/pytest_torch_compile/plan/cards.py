@@ -11,8 +11,8 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 @dataclass(frozen=True)
 class Card:
-    """The properties of a CUDA GPU. In a plan, torch receives the values of all fields except ``bandwidth`` and
-    ``tflops``, which do not affect the plan.
+    """The properties of a CUDA GPU. While a plan is created, torch reads these values instead of a real GPU's.
+    ``bandwidth`` and ``tflops`` do not affect the plan.
 
     Args:
         name: The name that CUDA reports.

@@ -252,7 +252,7 @@ def _figures(plan: Plan) -> dict[str, Figure]:
         "max_kernels": Figure(max(plan.launches, default=0), most + kernels),
         "max_memory": Figure(plan.peak_memory, memory),
         "max_cudagraphs": Figure(
-            plan.cudagraphs, [(f"would be recorded as CUDA graphs: {count(plan.cudagraphs, 'graph')}")]
+            plan.cudagraphs, [(f"{count(plan.cudagraphs, 'graph')} would use CUDA graphs on the GPU")]
         ),
     }
 
@@ -262,6 +262,7 @@ def _summary(plan: Plan) -> str:
     moved = "" if plan.bytes_moved is None else f", {plan.bytes_moved / 1e6:.2f} MB moved"
     figures = f"{kernels} and {libraries} in {count(len(plan.planned), 'graph')}"
     lines = [
-        f"Planned for {plan.gpu.name}, not measured: {figures}, peak memory {plan.peak_memory / 1e6:.2f} MB{moved}"
+        f"Planned for {plan.gpu.name} (nothing was measured): {figures}, "
+        f"peak memory {plan.peak_memory / 1e6:.2f} MB{moved}"
     ]
     return "\n".join(lines + [f"  fixed in every plan: {choice}" for choice in plan.fixed])

@@ -95,8 +95,8 @@ def _plan(target: Any, args: Sequence[Any], options: Mapping[str, Any], gpu: str
     if backend != "inductor" or compile is not None:
         what = "a function passed as compile=" if compile is not None else f"backend {backend!r}"
         raise CompileUsageError(
-            f"--compile-plan plans the code that Inductor generates, but this test uses {what}: deselect the test, or "
-            "run it without --compile-plan"
+            f"--compile-plan supports only code that Inductor generates, but this test uses {what}: deselect the test, "
+            "or run it without --compile-plan"
         )
     compiling = Compiling(
         "inductor",
@@ -118,7 +118,7 @@ def _plan(target: Any, args: Sequence[Any], options: Mapping[str, Any], gpu: str
 
 
 def _entry(test: str, plan: Plan) -> tuple[dict[str, Any], dict[str, Location]]:
-    """Return the test's baseline entry, and the line of each graph break, op and launch, if known."""
+    """Return the test's baseline entry, and the known locations of its graph breaks, ops and launches."""
     launched = plan.launched()
     entry = {
         "fullname": test,

@@ -1,4 +1,4 @@
-"""The contents of a plan, which ``check_plan`` returns."""
+"""``Plan``, the result of ``check_plan``, and the classes of its parts."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class Plan(CompileReport):
     Nothing in a plan is measured.
 
     ``planned`` contains the graphs in the order in which they were compiled. ``launches`` contains, for each call of
-    the target, the number of kernel launches and library calls. ``peak_memory`` is the maximum number of bytes that the
-    model, inputs, gradients, optimizer state and intermediate tensors occupy together at any time; libraries'
-    workspaces and the allocator's rounding are not included. ``cudagraphs`` is the number of graphs that would be
-    recorded as CUDA graphs. ``assumed`` lists the rules on which the plan relies, although they were not verified for
-    this GPU and torch version. ``fixed`` lists choices that are the same in every plan, but that Inductor would make by
-    timing on the GPU. ``compared`` is the result of the comparison with the baseline; only ``--compile-plan`` sets it.
+    the target, the number of kernel launches and library calls. ``peak_memory`` is the largest number of bytes that the
+    model, inputs, gradients, optimizer state and intermediate tensors occupy at the same time. It excludes libraries'
+    workspaces and the allocator's rounding. ``cudagraphs`` is the number of graphs that would be recorded as CUDA
+    graphs. ``assumed`` lists the plan's assumptions about torch that were not verified for this GPU and torch version.
+    ``fixed`` describes the user's settings that the plan overrides, such as ``max_autotune``. ``compared`` is the
+    result of the comparison with the baseline; only ``--compile-plan`` sets it.
     """
 
     gpu: Card = CARDS["H100"]
@@ -124,8 +124,8 @@ class Plan(CompileReport):
 
     @property
     def exact(self) -> Exact:
-        """The planned counts. Kernels, library calls and bytes moved are counted in the last call, and everything else
-        in all calls.
+        """The planned counts. ``kernels``, ``library_calls`` and ``bytes_moved`` count only the last call. ``memory``
+        is the peak of all calls, and the other counts are totals over all calls.
         """
         runs = self._runs_in_last_call()
         moved = [graph.bytes_moved for graph, _ in runs]

@@ -106,8 +106,8 @@ def _unpacked(payload: bytes, mode: CardMode) -> tuple[Any, Sequence[Call], Work
 
 
 def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
-    """Run the calls eagerly on the tensors' values. Return the records of the calls, and a line for each operator or
-    call that could not be computed.
+    """Run the calls in eager, with the tensors' values, on the CPU. Return the records of the calls, and the reasons
+    why values are unknown.
     """
     mode = ValuedMode()
     target, calls, work = _unpacked(payload, mode)
@@ -162,7 +162,9 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
     recorder = Recorder(mode, target) if isinstance(mode, ValuedMode) else None
     if isinstance(mode, ValuedMode):
         generator.launch = _launching(mode, work)
-        answer.fixed.append("random numbers are drawn by eager operators, as in check_compile (fallback_random)")
+        answer.fixed.append(
+            "with values=True, eager operators draw the random numbers, as in check_compile (fallback_random)"
+        )
     fall_back_to_operators(on=recorder is not None)
     seed_everything(SEED)
     with observer, mode:
@@ -211,8 +213,8 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
 
 
 def _run_again(generator: Generator, mode: CardMode, run: Callable[[Call], None], calls: Sequence[Call]) -> None:
-    """Run the calls a second time to update only the peak memory: the optimizer creates its state in its first step, so
-    only later calls need the state's memory in addition to the activations.
+    """Run the calls a second time, to update only the peak memory. The optimizer creates its state in its first step,
+    so only in later calls are the state and the activations in memory together.
     """
     graphs, cudagraphs, generator.call = len(generator.graphs), generator.cudagraphs, 0
     with mode, suppress(Exception):

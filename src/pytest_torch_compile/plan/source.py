@@ -1,5 +1,5 @@
-"""Parse the code that Inductor generates: find a graph's kernels and library calls, and the line of user code from
-which each of them comes.
+"""Parse the code that Inductor generates: find a graph's kernel launches and library calls, and the line of user code
+behind each launch or call.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _usage(build: Build) -> tuple[int | None, int | None, int | None]:
 
 
 def lines_of_ops(stacks: Mapping[str, str]) -> dict[str, Location]:
-    """Return the line of user code in the stack of each op; ops without such a line are omitted."""
+    """Return the line of user code that calls each op. Ops without a known line are omitted."""
     frames = {op: parse_stack(stack) for op, stack in stacks.items()}
     return {op: user_location(own) for op, own in frames.items() if own}
 

@@ -34,8 +34,8 @@ SEED = 0
 
 @dataclass
 class Values:
-    """The records of the calls in eager and in generated code, the operators that could not be computed, and the faults
-    found in kernels.
+    """The records of the calls in eager and in generated code, the reasons why values are unknown, and the faults in
+    kernels, such as out-of-bounds accesses.
     """
 
     eager: list[CallRecord] = field(default_factory=list)
@@ -45,8 +45,8 @@ class Values:
 
 
 class Recorder:
-    """Records the calls of one run, in eager or in generated code. The records contain the values that were computed
-    for the run's fake tensors.
+    """Records the calls of one run, in eager or in generated code. The run uses fake tensors; the
+    records contain the values that ``ValuedMode`` computed for them.
     """
 
     def __init__(self, mode: ValuedMode, target: Any) -> None:
@@ -93,8 +93,8 @@ class Recorder:
         record.rng = {"cpu": torch.get_rng_state()}
 
     def cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
-        """Return gradients for ``outputs``, with which backward starts in call ``index``. They are the same in eager
-        and in generated code.
+        """Return the gradients of ``outputs`` from which the backward pass of call ``index`` starts. The eager run and
+        the generated code use equal gradients.
         """
         made = [torch.empty_like(tensor) for tensor in outputs]
         if not all(valued(tensor) for tensor in outputs):  # ``_value`` reports outputs without values
@@ -150,7 +150,7 @@ def _flat(named: Mapping[str, Any]) -> Flat:
 
 
 def require_small_and_real(target: Any, calls: Sequence[Call]) -> None:
-    """Require that all tensors of the target and its calls have values and are on the CPU.
+    """Require that all tensors of the target and its calls have values and are on the CPU. Their sizes are not checked.
 
     Raises:
         CompileUsageError: If a tensor has no values or is not on the CPU.

@@ -33,7 +33,9 @@ class AcceptanceSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Allow the test's accepted graph breaks and recompiles. If the test passes, record which of them it needs."""
+        """Allow the test's accepted graph breaks and recompiles. If the test passes, record all graph breaks and
+        recompiles that exceed the test's limits.
+        """
         entry = self._entries.get(item.nodeid, _NOTHING)
         # The failures of a test with a known-failure marker must not be accepted.
         accepting = settings.current.accept and not known_failure.read(item)

@@ -72,9 +72,9 @@ class CompileBenchmark:
         """Time the compiled ``target(*args)`` with pytest-benchmark, and compare the compiled target with eager.
 
         With ``--compile-perf=off``, only pytest-benchmark times the target, and the call returns None. With
-        ``--compile-plan`` on a machine without a CUDA device, the target is not timed: Inductor generates code for the
-        selected GPU, counts for this code (such as the number of kernels) are compared with a separate baseline, and
-        the call returns None. With ``cold_start=True``, the target is also compiled in two fresh processes, first with
+        ``--compile-plan`` on a machine without a CUDA device, the target is not timed: the number of kernels and other
+        counts of the code that Inductor generates for the selected GPU are compared with a separate baseline, and the
+        call returns None. With ``cold_start=True``, the target is also compiled in two fresh processes, first with
         an empty cache and then with the filled cache. ``allow_more`` allows counts to exceed their baseline:
         ``{"kernels": 10, "memory": 0.05, "guards": None}`` allows ten more kernels, 5% more memory, and any number of
         guards. All other options are passed to ``measure_compile``.
@@ -184,8 +184,8 @@ class CompileBenchmark:
     def _judge(
         self, sample: SpeedSample, stored: StoredTest, problems: Sequence[str], allow_more: AllowMore | None
     ) -> None:
-        """Compare the sample with the stored runs, and report the result. If needed, measure again in fresh processes
-        first. Under ``--compile-perf=gate``, a regression fails the test.
+        """Compare the sample with the stored runs, measure again in fresh processes if needed, and report the result.
+        Under ``--compile-perf=gate``, a regression fails the test.
         """
         recording = settings.current.update_baselines and not times.can_decide(stored.runs)
         confirms = recording or os.environ.get(fresh_process.CONFIRMS)
@@ -324,8 +324,8 @@ def require_counted(allow_more: AllowMore | None) -> None:
             raise CompileUsageError(f"allow_more: {name!r} is not a counted quantity: {hint}")
         if allowed is not None and name in exact.KEPT:
             raise CompileUsageError(
-                f"allow_more: {name} must be None, which turns off the comparison of this count: only a decrease of "
-                "this count is a regression, so there is no increase to allow"
+                f"allow_more: {name} must be None, to turn off the comparison of this count: an increase never "
+                "fails a test, and any decrease is a regression"
             )
         if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
             raise CompileUsageError(

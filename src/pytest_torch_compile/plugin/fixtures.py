@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def compile_options() -> dict[str, Any]:
-    """The check_compile options for all tests in scope; override this fixture to set them."""
+    """Options for compile_check and compile_benchmark; override this fixture in a class, module or conftest.py."""
     return {}
 
 

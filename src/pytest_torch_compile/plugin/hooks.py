@@ -287,6 +287,6 @@ def _planned(reporter: pytest.TerminalReporter) -> list[tuple[bool, dict[str, An
 
 
 def _speed_tests(config: pytest.Config) -> tuple[list[str], list[str]]:
-    """Return all collected speed tests, and the files from which the command line selects only some tests."""
+    """Return the collected speed tests, and the file of each command-line argument that selects tests by id."""
     selected = [argument.split("::")[0] for argument in config.args if "::" in argument]
     return config.stash.get(_SPEED_TESTS, []), selected

@@ -41,8 +41,8 @@ def speed_tests(item: pytest.Item) -> int:
 
 
 def begin(config: pytest.Config) -> None:
-    """If another pytest process started this one, apply the tests and options that the other process sent, before other
-    plugins read their options.
+    """In a child process, apply the tests and options that the parent sent. This happens before other plugins read the
+    options.
     """
     job = child.take_job()
     if job is None:
@@ -103,8 +103,8 @@ class _InChild:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, Any, Any]:
         """Keep all tests that the parent requested.
 
-        The parent has already selected these tests, and a sharding plugin in the child would drop some of them. If the
-        job is only to list tests, the list must also contain tests that addopts deselects.
+        The parent has already selected these tests, and a sharding plugin in the child would drop some of them. Under
+        ``--collect-only``, also keep the tests that ``addopts`` deselects.
         """
         collected = list(items)
         result = yield
@@ -113,7 +113,9 @@ class _InChild:
         return result
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Report the collected tests if the job is only to list them."""
+        """Send the parent the ids of the collected tests. Under ``--collect-only``, also send the root directory, the
+        baselines folder, and the files from which only some tests were selected.
+        """
         if session.config.option.collectonly:
             config = session.config
             partly = [argument.split("::")[0] for argument in config.args if "::" in argument]

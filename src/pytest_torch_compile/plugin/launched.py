@@ -35,8 +35,8 @@ _ASKED: pytest.StashKey[list[int]] = pytest.StashKey()
 def takes_part(config: pytest.Config) -> bool:
     """Return whether a launcher started this process as one of several ranks, and the tests use the plugin.
 
-    This function searches the source text of the test files, because the answer is needed early: before other plugins
-    open files, to which several ranks would then write.
+    This function is first called before other plugins open files, so that several ranks do not write to the same file.
+    The test files have not been imported by then, so the function searches their source text.
     """
     if _TAKES_PART not in config.stash:
         config.stash[_TAKES_PART] = launch() is not None and any(map(usage.names_plugin, _files(config)))
@@ -149,7 +149,7 @@ class LaunchedSession:
     def _say_end(self) -> None:
         if self._others is not None:
             self._others.leave("it was terminated by its launcher (SIGTERM)")
-            self._others.lose_all("the launcher terminated this run (SIGTERM), which it does when a rank exits")
+            self._others.lose_all("the launcher terminated this run (SIGTERM), possibly because a rank exited")
 
     def _orphaned(self) -> None:
         if self._others is not None:

@@ -20,28 +20,28 @@ OPTIONS: dict[str, str] = {
     "a persistent folder (relative to the root directory), or an fsspec URL such as "
     "s3://bucket/folder for loading and saving artifacts",
     "report": "folder for report.json, report.html and summary.md, relative to the root directory",
-    "diagnose": "diagnosis of failed checks: off, auto (find the compile stage that causes the failure, and verified "
-    "fixes; the time limit is twice the duration of the check, but at least 3 s and at most 60 s) or full (also find "
-    "the smallest module that fails; the time limit is 10 minutes)",
+    "diagnose": "diagnosis of failed checks: off, auto or full; auto finds the compile stage that causes the failure, "
+    "and tests fixes (time limit: twice the duration of the check, but at least 3 s and at most 60 s); full also finds "
+    "the smallest module that fails (time limit: 10 minutes)",
     "repro": (
-        "folder for scripts that reproduce failed checks, one verified script for each check (relative to the root "
-        "directory)"
+        "folder for scripts that reproduce failed checks, relative to the root directory: one script for each check, "
+        "kept only if the script fails in the same way as the check"
     ),
     "perf": "speed tests: off (only pytest-benchmark times them), track (report "
     "regressions without failing) or gate (fail on regressions)",
-    "plan": "GPU, such as H100; on a machine without a CUDA device, speed tests measure nothing: Inductor generates "
-    "code for this GPU, and a test fails if a count for this code, such as the number of kernels, is worse than its "
-    "baseline (with --compile-perf=track, the test only reports this)",
+    "plan": "GPU to plan for, such as H100; on a machine without a CUDA device, speed tests are then not timed: "
+    "Inductor generates code for this GPU, and a test fails if the number of kernels or another count of this code is "
+    "worse than in the baseline (with --compile-perf=track, the test only reports this)",
     "baselines": "folder for baselines, relative to the root directory (default: baselines)",
     "timeout": "time limit for each check in seconds, or for the whole test under --compile-isolate (default: none, "
     "or 30 minutes under --compile-isolate); a check that exceeds the limit fails and reports the line where it hung",
-    "existing": "package whose public functions, methods and modules are checked when ordinary tests call them, or "
-    "patterns of names in a package: mypackage, mypackage.layers, mypackage.ops.*",
+    "existing": "public functions, methods and modules to check when ordinary tests call them: a package, or "
+    "comma-separated patterns of names in a package, such as mypackage or mypackage.layers,mypackage.ops.*",
     "existing-minutes": "time limit in minutes for a run with --compile-existing (default: 10); the "
     "limit is never shorter than 3 times the duration of a run without --compile-existing",
-    "existing-shapes": "maximum number of shapes that --compile-existing checks among calls that differ only in "
+    "existing-shapes": "maximum number of shapes that --compile-existing checks if calls of a target differ only in "
     "shape (default: 4)",
-    "write-tests": "folder for the test files to write, relative to the root directory: one file for each module of "
+    "write-tests": "folder for generated test files, relative to the root directory: one file for each module of "
     "the package given to --compile-existing, with one check for each target",
 }
 FLAGS: dict[str, str] = {
@@ -138,7 +138,7 @@ def _number(option: str, text: str, what: str) -> float:
 
 
 def _known_gpu(text: str) -> str:
-    """Return the name of a known GPU, spelled as in the names of baselines folders."""
+    """Return a GPU's name as it is spelled in ``CARDS`` and in the names of baselines folders."""
     if name := known_name(text):
         return name
     raise pytest.UsageError(f"--compile-plan={text}: choose one of {', '.join(CARDS)}")

@@ -47,7 +47,7 @@ def end_in_order(config: pytest.Config) -> None:
 
 
 def nobody_handles_it() -> bool:
-    """Return whether this thread can install a handler for SIGTERM, and no handler is installed."""
+    """Return whether SIGTERM has its default action, and this thread can install a handler."""
     main = threading.current_thread() is threading.main_thread()
     return main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 

@@ -36,7 +36,9 @@ def names_plugin(file: Path) -> bool:
 
 
 def uses_plugin(item: pytest.Item) -> bool:
-    """Return whether a test uses a fixture or marker of the plugin, or belongs to a CompileSuite."""
+    """Return whether a test uses a fixture or marker of the plugin, belongs to a CompileSuite, or was added by
+    ``--compile-existing``.
+    """
     bases = getattr(getattr(item, "cls", None), "__mro__", ())
     return (
         not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
@@ -68,8 +70,8 @@ def starts_fresh(item: pytest.Item) -> bool:
 
 
 def first_guard(item: pytest.Item) -> None:
-    """At a test's first ``compile_guard``, discard code that earlier tests compiled, because ``compile_guard`` does not
-    observe reused code.
+    """At a test's first ``compile_guard``, discard the code that earlier tests compiled. Otherwise, torch could reuse
+    this code without compiling anything that ``compile_guard`` can observe.
     """
     if _GUARDED in item.stash:
         return
@@ -84,7 +86,7 @@ def first_guard(item: pytest.Item) -> None:
 
 
 def enter(item: pytest.Item) -> None:
-    """Before a test, record the torch settings, and discard compiled code if the test uses the plugin."""
+    """Before a test, record the torch settings, and discard compiled code if ``starts_fresh(item)`` is true."""
     note_before_tests()
     if starts_fresh(item):
         reset()
@@ -93,7 +95,7 @@ def enter(item: pytest.Item) -> None:
 
 def leave(item: pytest.Item) -> None:
     """After a test, record the torch settings that the test left changed, and discard compiled code if the test used
-    the plugin.
+    the plugin or ``compile_guard``.
     """
     if "torch" in sys.modules and (starts_fresh(item) or _GUARDED in item.stash):
         reset()
