@@ -279,7 +279,7 @@ def test_a_rank_that_never_starts_is_lost_after_a_while(monkeypatch):
     try:
         others.say("beat/2", "shown once")
         assert others.gather("never", range(1, 2), 30) == {}
-        assert lines == ["rank 1: it did not start within 3 s after this rank"]
+        assert lines == ["rank 1: it did not start within 3 s after this rank started"]
         assert list(others.lost) == [1], "the one that has started may be silent for longer"
     finally:
         others.close()

@@ -177,8 +177,8 @@ def _settings(rules: Rules) -> Any:
 
 
 def _lasting_state(values: Sequence[Any]) -> str:
-    """Return the reason why a call cannot be repeated without side effects, or an empty string. The reason is an object
-    whose state the check does not restore.
+    """Return the reason why a call cannot be repeated without side effects: the target or an argument refers to an
+    object whose state the check does not restore. Return an empty string if there is no such object.
     """
     for value in reached(values):
         kind = type(value)
@@ -199,8 +199,8 @@ class _Tried:
 
 def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
     """Run a call eagerly to determine whether it raises an exception, whether it runs torch operations, whether its
-    output requires gradients, which lines it executes, and whether it changes an object or variable each time, such as
-    a counter.
+    output requires gradients, which lines it executes, and whether each run changes the same object or variable, such
+    as a counter.
     """
     with calm(), sandbox() as box:
         leg = Leg(work)
@@ -217,8 +217,8 @@ def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
 
 
 def _counts(leg: Leg, work: Work) -> bool:
-    """After a first call, repeat the call in eager. Return whether the second call changes an object or variable again
-    that the first call has changed, and no call raises an exception.
+    """Repeat a call that has run once in eager. Return True if the second run changes an object or variable that the
+    first run also changed, and no run raises an exception.
     """
     first = leg.changed_objects
     if not first or leg.run(1).error is not None:

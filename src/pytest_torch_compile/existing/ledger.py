@@ -44,8 +44,8 @@ TOO_MANY_SHAPES = "there are more shapes than --compile-existing-shapes allows"
 class Family:
     """The calls to one target that differ from each other only in sizes.
 
-    ``confirmed`` is true after the plugin has checked a call whose sizes an existing graph covers. One call of this
-    kind is checked, because Python code may depend on sizes.
+    ``confirmed`` is true after the plugin has checked a call for which torch can reuse an existing graph despite other
+    sizes. One such call is checked, because Python code may depend on sizes.
     """
 
     dynamic: AutomaticDynamic = field(default_factory=AutomaticDynamic)
@@ -143,15 +143,15 @@ class Ledger:
         return self._on_first_checks * (1.0 - progress) / progress
 
     def _allowed(self, checks: int) -> float:
-        """Return a limit in seconds. A target that has had this many checks may have another check only if the time
-        spent on all checks so far is below this limit.
+        """Return a limit in seconds. If a target has been checked ``checks`` times, a call that covers nothing new is
+        checked only if the time spent on all checks so far is below this limit.
         """
         share = _SHARES[checks] if checks < len(_SHARES) else _SHARES[-1] * len(_SHARES) / (checks + 1)
         return self.time.limit * self.time.progress * share
 
     def sequence(self, family: Family, seen: Signature) -> tuple[list[Call], int]:
-        """Return new copies of a family's earlier calls, and the number of recompiles that the sizes require if these
-        calls are followed by the call with the signature ``seen``.
+        """Return new copies of a family's earlier calls, and the number of recompiles that are necessary to run these
+        calls and then the call with the signature ``seen``. Return no calls if some of them were not copied.
         """
         earlier = [copied.call() for copied in family.earlier]
         if len(earlier) < family.shapes:  # not all earlier calls were copied, so the number of recompiles is unknown

@@ -74,8 +74,8 @@ def _refused_now() -> str:
 def _may_interfere(thread: threading.Thread) -> bool:
     """Return whether a thread may hold a lock or modify the test's objects.
 
-    Daemon threads and the idle threads of a thread pool are ignored. Inductor's thread pool stays alive after a
-    compilation.
+    Daemon threads and the idle threads of a thread pool are ignored. For example, Inductor's pool has idle threads
+    after a compilation.
     """
     if thread is threading.main_thread() or thread.daemon:
         return False
@@ -143,7 +143,7 @@ def _home(kind: Any) -> str:
 
 def _is_of_a_test(value: object) -> bool:
     """Return whether a value is a mock or a function from a test file, neither of which occurs in a library. This
-    function runs no code of the value.
+    function does not call any method of the value.
     """
     if type(value) is FunctionType:
         home = str(value.__globals__.get("__name__", "")).rpartition(".")[2]

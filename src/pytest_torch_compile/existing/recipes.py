@@ -36,8 +36,8 @@ class WrittenCall:
 
     @property
     def needs_call(self) -> bool:
-        """Whether the source must be ``call(...)`` and not only the arguments. This is the case for keyword arguments,
-        for a call without arguments, and for a call without gradients.
+        """Whether the source must be ``call(...)`` instead of only the arguments. This is the case for keyword
+        arguments, for a call without arguments, and for a call without gradients.
         """
         return self.no_grad or bool(self.kwargs) or not self.args
 
@@ -141,7 +141,7 @@ class Recipes:
         if is_a(value, enum.Enum) and (name := self._public_name(kind)):
             return f"{name}.{value._name_}"
         raise NotWritten(
-            f"an argument has type {kind.__name__}, which cannot be written to a test without copying its contents"
+            f"an argument has type {kind.__name__}: a test could recreate the argument only from a copy of its contents"
         )
 
     def _public_name(self, kind: type) -> str:

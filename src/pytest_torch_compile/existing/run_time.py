@@ -23,9 +23,9 @@ def now() -> float:
 class RunTime:
     """The duration of a run, and the time that its checks may take.
 
-    A run with checks should take no longer than ``seconds`` or three times as long as a run without checks, whichever
-    is longer. All the time that the plugin uses while a test runs counts as time for checks, not only the checks
-    themselves.
+    The limit for a run with checks is ``seconds`` or three times the duration of a run without checks, whichever is
+    longer; the checks alone take at most ``seconds``. All the time that the plugin uses while a test runs counts as
+    time for checks, not only the checks themselves.
 
     ``began`` is the time at which the run began, and ``progress`` is the fraction of tests that have begun.
     """

@@ -116,7 +116,7 @@ class ExistingSession:
         """Return the tests that ``-k`` and conftest files select, with the markers that conftest files add.
 
         If a conftest file removes a test without reporting it as deselected, the test is kept, because the conftest
-        file was written only for the names of ordinary tests. All tests are kept if ``-k`` matches no target, because
+        file was written for ordinary tests only. All tests are kept if ``-k`` matches no target, because
         in this case ``-k`` was intended for the tests that make the calls.
         """
         config, left = session.config, list(items)
@@ -193,7 +193,7 @@ def package_and_patterns(given: str) -> tuple[str, tuple[str, ...]]:
     packages = {pattern.partition(".")[0] for pattern in patterns}
     if len(packages) != 1 or not next(iter(packages)).isidentifier():
         raise pytest.UsageError(
-            f"--compile-existing={given}: pass one package, or names and patterns within one package"
+            f"--compile-existing={given}: pass one package, or names and patterns that all start with the same package"
         )
     package = packages.pop()
     return package, () if package in patterns else patterns

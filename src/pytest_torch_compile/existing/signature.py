@@ -1,5 +1,5 @@
 """Determine which calls are alike. Calls are alike if they have the same target, their arguments have the same
-structure, dtypes and numbers of dimensions, and automatic dynamic shapes cover their sizes.
+structure, dtypes and numbers of dimensions, and torch can use one graph for their sizes (automatic dynamic shapes).
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ class AutomaticDynamic:
     """A prediction of what torch's automatic dynamic shapes do for a sequence of calls: which calls compile, and which
     calls reuse a graph.
 
-    The first graph has fixed sizes. A size that differs from its value in the previous graph becomes dynamic in the
-    next graph, unless it is 0 or 1. If two dynamic sizes are equal when a graph is created, the graph can be reused
-    only if they are equal again.
+    The first graph has fixed sizes. If a size differs from its value in the previous graph, it is dynamic in the new
+    graph and in all later graphs, except that the values 0 and 1 are always fixed. If two dynamic sizes are equal when
+    a graph is created, the graph can be reused only if they are equal again.
     """
 
     _graphs: list[tuple[tuple[bool, int], ...]] = field(default_factory=list)

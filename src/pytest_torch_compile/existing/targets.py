@@ -95,9 +95,7 @@ class Targets:
         return first == self.package and not any(part in _TESTS or part.startswith("test_") for part in rest)
 
     def called(self, frame: types.FrameType) -> Called | None:
-        """Return the target and the arguments of the call for which this frame has just started; None if the target is
-        not public.
-        """
+        """Return the target and the arguments of the call that started this frame; None if the target is not public."""
         entries = self.by_code.get(id(frame.f_code), [])
         values = frame.f_locals
         entry = next((entry for entry in entries if len(entries) == 1 or _closes_over(entry.function, values)), None)
@@ -121,8 +119,8 @@ class Targets:
         return self._narrowed(Called(f"{name}.{entry.function.__name__}", method, args, kwargs))
 
     def module_of(self, name: str) -> str:
-        """Return the module part of a public name. The full name is not tried, because a function may have the same
-        name as a module.
+        """Return the longest imported module in a public name. The full name is never returned, because a function may
+        have the same name as a module.
         """
         module = name.rpartition(".")[0]
         while module and module not in sys.modules:

@@ -1,6 +1,6 @@
-"""Keep a check that runs in the middle of a test from affecting the test.
+"""Isolate a test from a check that runs in the middle of the test.
 
-Each run of a check restores the objects that it changes (see ``legs/``). This module handles everything else: it
+The package ``legs`` restores the objects that each run of a check changes. This module handles everything else: it
 isolates warnings, output, logs and alarms, and prevents the checked code from changing files, starting processes and
 opening connections.
 """

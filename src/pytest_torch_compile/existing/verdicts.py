@@ -36,8 +36,8 @@ IDLE = "the calls that ran in eager used no torch operation"
 
 @dataclass
 class Row:
-    """A row of the table, about one target. ``results`` contains a result for each call to the target that was checked,
-    or that could not be checked.
+    """A row of the table, about one target. ``results`` contains a result for each checked call to the target, and for
+    each call that could not be checked.
     """
 
     target: str
@@ -102,8 +102,8 @@ def verdict_of(report: CompileReport) -> str:
 
 
 def _detail(row: Row, package: str) -> str:
-    """Return a short description of the target's worst finding; for graph breaks, the packages that contain them, and
-    the location of the first.
+    """Return a short description of the target's worst finding. For graph breaks, the description lists the packages
+    that contain the breaks, and the location of the first break.
     """
     if row.verdict == WORKS:
         return ""

@@ -40,7 +40,8 @@ def tensor(*shape, dtype=torch.float32, device="cpu", low=0, high=1, grad=False)
 '''
 # Notes in the head of a file whose tests contain these words.
 _NOTES = {
-    "max_recompiles=": "max_recompiles allows for the sizes in `calls`, and for one recompile if a call is repeated.\n",
+    "max_recompiles=": "max_recompiles allows the recompiles that the sizes in `calls` require,\n"
+    "and two more if a call is repeated.\n",
     "compile_known_failure(": "The marked tests failed with torch {torch}. When one of them passes, remove its mark.\n",
 }
 _WIDTH = 110
@@ -83,8 +84,8 @@ def write(rows: Iterable[Row], folder: Path, given: str, fast: bool) -> list[str
 
 
 def _head(module: str, sources: list[str], given: str, fast: bool) -> str:
-    """Return the start of a test file: a docstring, with the notes that apply to its tests, and the imports that they
-    need.
+    """Return the start of a test file: its docstring, which includes the notes that apply to the tests, and the imports
+    that the tests need.
     """
     text = "".join(sources)
     notes = "".join(note.format(torch=torch.__version__.split("+")[0]) for word, note in _NOTES.items() if word in text)

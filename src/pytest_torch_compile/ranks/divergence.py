@@ -41,8 +41,9 @@ def require_known(same: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class RankSeen:
-    """One rank's observations (such as graph breaks) in each of its checks. ``stopped`` is true if the rank's most
-    recent call failed or was terminated.
+    """One rank's observations (such as graph breaks) in each of its checks. ``stopped`` is true if the rank died,
+    was terminated while it was compiling, or raised an exception. Its observations of the most recent call are then
+    incomplete.
     """
 
     checks: Mapping[str, CheckSeen]
@@ -53,7 +54,7 @@ class RankSeen:
         return [fact for fact in self.checks[check].facts if fact.kind == kind]
 
     def whole_calls(self, check: str) -> float:
-        """Return how many calls to compiled functions the rank has finished; infinity if the check has ended."""
+        """Return how many calls to compiled functions have complete observations; infinity if the check has ended."""
         seen = self.checks[check]
         return math.inf if seen.ended else seen.calls - self.stopped
 
@@ -71,8 +72,8 @@ def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Fi
 
 
 def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
-    """Return a finding if the ``returned`` ranks finished early. This is the case if they ran a check together with the
-    ``running`` ranks, and the ``running`` ranks did not return and were terminated.
+    """Return a finding if the ``returned`` and ``running`` ranks ran the same check. It reports that the ``running``
+    ranks did not return.
     """
     checks = ranks[returned[0]].checks if returned else ()
     shared = [check for check in checks if any(check in ranks[rank].checks for rank in running)]
@@ -142,7 +143,7 @@ def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: 
     for group, found in zip(groups, facts, strict=True):
         in_all = [fact for fact in found if all(fact.key in {other.key for other in others} for others in facts)]
         own = found if kind == "collective" else _without(found, in_all)
-        equal = f" besides {count(len(in_all), kind)} that all ranks have" if in_all and own is not found else ""
+        equal = f", in addition to {count(len(in_all), kind)} on all ranks" if in_all and own is not found else ""
         lines.append(f"{kind}s of {numbered('rank', group)}: {len(own) or 'none'}{equal}")
         lines += [f"  {cut(fact.text, _WIDTH)}" for fact in own[:_LINES]]
         lines += [f"  and {len(own) - _LINES} more"] if len(own) > _LINES else []

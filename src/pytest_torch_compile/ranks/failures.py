@@ -84,7 +84,7 @@ class RankEnd:
         return f"{how} before it returned a result"
 
     def seen(self) -> RankSeen:
-        """Return the observations of the rank's checks, and whether the rank's most recent call is complete."""
+        """Return the observations of the rank's checks, and whether those of the most recent call are incomplete."""
         failed = self.outcome is not None and self.outcome.raised is not None
         return RankSeen(self.checks, stopped=self.compiling or failed or bool(self.how_it_died))
 
@@ -122,8 +122,8 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
 
 
 def _died(ends: Sequence[RankEnd], others: Iterable[Outcome]) -> list[Finding]:
-    """Return one finding for each signal, exit code or other reason for which ranks died. The finding's evidence lists
-    the failures of the other ranks.
+    """Return findings about the ranks that died, one for each cause, such as a signal or an exit code. The evidence
+    lists the first finding of each other rank that failed.
     """
     after = [f"then {headline(finding)}" for outcome in others for finding in merged([outcome])[:1]]
     findings = []

@@ -200,7 +200,7 @@ class Others:
         if beat != last:
             self._beats[rank] = beat, time.monotonic()
         elif not beat and silent > START_SECONDS:
-            self._lose([rank], f"it did not start within {START_SECONDS:g} s after this rank")
+            self._lose([rank], f"it did not start within {START_SECONDS:g} s after this rank started")
         elif beat and silent > LOST_SECONDS:
             self._lose(
                 [rank], (f"nothing was received from it for {LOST_SECONDS:g} s: its process or its machine has stopped")

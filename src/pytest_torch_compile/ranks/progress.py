@@ -25,8 +25,8 @@ class Fact:
     """One observation in a check, such as a graph break. Equal observations have equal keys on all ranks; ``text`` is
     used in messages.
 
-    ``during`` is the number of the call to a compiled function during which the observation was made, counted from 1
-    over the whole check.
+    The observation was made during call number ``during`` to a compiled function. These calls are counted from 1 over
+    the whole check.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class Fact:
 
 @dataclass
 class CheckSeen:
-    """One check on one rank. ``calls`` counts calls to compiled functions, as a measure of progress."""
+    """One rank's observations in one check. ``calls`` counts calls to compiled functions, as a measure of progress."""
 
     name: str
     facts: list[Fact] = field(default_factory=list)

@@ -61,10 +61,10 @@ def new(
 
 
 def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Return the newest history points of the most recent selection of tests, and of the selections with the most
-    tests.
+    """Return the newest history points of runs with the same test selection as the most recent run, and of runs with
+    the selections that contain the most tests.
 
-    So runs of a few tests do not displace runs of all tests.
+    Runs of a few tests therefore do not displace runs of all tests.
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for at in history:
@@ -232,8 +232,8 @@ def _badness_of_status(status: int) -> tuple[int, int]:
 
 
 def _merged_history(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the earlier history of all documents, without the points of the documents themselves. Points with the same
-    commit and selection, usually from several shards, are combined into one point.
+    """Return the history points of all documents, except each document's last point, which describes the document's
+    own run. Points with the same commit and selection, usually from several shards, are combined into one point.
     """
     merged: dict[tuple[str, str], dict[str, Any]] = {}
     for document in documents:

@@ -42,8 +42,8 @@ def not_compared_text(target: str, paths: Sequence[str]) -> str:
     """Return the warning for a check that could not compare everything."""
     return (
         f"{target}: {', '.join(paths)} could not be compared, because two eager runs differ by more than rounding "
-        "errors. Make the eager results deterministic (a seed, torch.use_deterministic_algorithms, initialized "
-        "memory), or ignore these results with tolerances=Tolerances(ignored=[...])"
+        "errors. Make the eager results deterministic (set a seed, call torch.use_deterministic_algorithms, initialize "
+        "all memory), or ignore these results with tolerances=Tolerances(ignored=[...])"
     )
 
 
@@ -100,8 +100,8 @@ def _summary(report: CompileReport) -> str:
             parts.append(f"reference: {numerics.reference}")
         if numerics.ill_conditioned:
             parts.append(
-                f"{count(numerics.ill_conditioned, 'tensor')} with errors no larger than the errors of eager runs with "
-                "perturbed rounding"
+                f"{count(numerics.ill_conditioned, 'tensor')} passed because the errors are no larger than the errors "
+                "of eager runs with perturbed rounding"
             )
     return "Seen: " + ", ".join(parts)
 

@@ -36,8 +36,8 @@ class Annotation:
 
 
 def ranked(made: Mapping[str, Any], prefix: str = "") -> list[Annotation]:
-    """Return the annotations that fit within the limits, worst first. If a level has too many findings, its final
-    annotation contains the number of omitted findings.
+    """Return the annotations that fit within the limits, worst first. If there are too many errors or too many
+    warnings, the last annotation of that level contains the number of omitted findings.
 
     ``prefix`` is the folder in which pytest ran, relative to the repository's root; it is empty for the root itself.
     """

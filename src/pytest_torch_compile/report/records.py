@@ -37,7 +37,7 @@ def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def _plan(figures: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """Return a plan's figures; the location of each kernel launch is replaced by a string, ``file:line``."""
+    """Return the figures of a plan (``check_plan``), with each kernel launch's location as a string, ``file:line``."""
     launches = []
     for launch in figures["launches"]:
         place = launch["location"]
@@ -70,7 +70,7 @@ def _recompile(found: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def _below(text: str, root: Path) -> str:
-    """Make paths inside ``root`` relative in a guard's text. torch appends a source location to this text."""
+    """Make the paths in a guard's text relative to ``root``. torch appends a source location to each guard."""
     for folder in {os.path.realpath(root), str(root)}:
         text = text.replace(f"{folder}{os.sep}", "")
     return text

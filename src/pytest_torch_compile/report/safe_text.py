@@ -1,7 +1,7 @@
 """Escape untrusted text, with one function for each output format.
 
 Test ids, messages, source lines and guards come from the code under test, which may be untrusted. Such text must not
-move the cursor, reverse text, or start or end a table cell, tag or command.
+move the cursor, change the text direction, or start or end a table cell, tag or command.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def markdown_code(text: str) -> str:
 
 
 def markdown_block(lines: Iterable[str], indent: str = "") -> list[str]:
-    """Create a Markdown code block that none of its lines can close."""
+    """Create a Markdown code block with a fence that is longer than any run of backticks in ``lines``."""
     safe = [terminal(line.replace("\t", "    ")) for line in lines]
     fence = "`" * max(3, 1 + _longest_fence(safe))
     return [f"{indent}{line}" for line in (f"{fence}text", *safe, fence)]
@@ -61,7 +61,9 @@ def _longest_fence(lines: Iterable[str]) -> int:
 
 
 def html(text: str) -> str:
-    """Make text safe for an HTML page, except for markup, which Jinja2 escapes."""
+    """Make text safe for an HTML page: replace control characters by spaces, and remove invisible characters. Jinja2
+    escapes the markup.
+    """
     return _UNSEEN.sub("", _CONTROLS_IN_BLOCK.sub(" ", _encodable(text)))
 
 

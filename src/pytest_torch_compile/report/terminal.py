@@ -51,7 +51,7 @@ def expected(row: Mapping[str, str], why: str) -> dict[str, str]:
 
 def table(rows: Iterable[dict[str, str]], width: int) -> str:
     """Return all rows as one table that is ``width`` characters wide. After the table, there is one line for each note,
-    each item that was not observable, and each check with results that were not compared.
+    for each piece of information that a check could not observe, and for each check that could not compare all results.
 
     Long check names are shortened but stay distinct.
     """

@@ -59,7 +59,7 @@ def rank(kind: str) -> int:
 
 
 def findings(made: Mapping[str, Any]) -> list[Found]:
-    """Return the findings that made tests fail, worst first; findings in known failures are omitted."""
+    """Return the findings of failed tests, worst first. Tests that are expected to fail are omitted."""
     bad = [test for test in made["tests"] if test["outcome"] in ("failed", "error")]
     return sorted((found for test in bad for found in _of(test)), key=lambda found: rank(found.finding["kind"]))
 
@@ -126,7 +126,7 @@ def duration(seconds: float) -> str:
 
 
 def size(number: float) -> str:
-    """Format a number of bytes as decimal megabytes, such as ``12.3 MB``, as in messages."""
+    """Format a number of bytes as decimal megabytes, such as ``12.3 MB``."""
     return f"{number / 1e6:,.1f} MB"
 
 
@@ -136,7 +136,7 @@ def percent(log_ratio: float) -> str:
 
 
 def difference(exact: Mapping[str, Any]) -> str:
-    """Format a change of a count, such as the number of kernels: its name, and its values before and after."""
+    """Format a change in a count, such as the number of kernels: its name, and its values before and after."""
     before, after = (counted(exact["quantity"], exact[name]) for name in ("before", "after"))
     if before == after:  # a difference of a few bytes is too small for megabytes
         before, after = f"{exact['before']:,}", f"{exact['after']:,} bytes"

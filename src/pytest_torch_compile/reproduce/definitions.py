@@ -160,8 +160,8 @@ class Definitions:
             self._value(name, value, stored)
 
     def _statements_of(self, owner: Any, name: str) -> bool:
-        """Copy the statements of the owner's module that bind ``name`` or register something for it. Return whether
-        there are any such statements.
+        """Copy the statements of the owner's module that bind ``name``, or use it in a decorator, an assignment or a
+        call. Return whether there are any such statements.
         """
         module = owner if isinstance(owner, types.ModuleType) else sys.modules.get(owner.__module__)
         if module is None:

@@ -51,9 +51,10 @@ def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> Non
 def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproduction | str:
     """Write a script and return its ``Reproduction``, or return the reason why there is none.
 
-    Try the smallest failing module before the whole target, and random tensor values before the original values. With
-    ``fullgraph=True``, torch captures some code at which ``fullgraph=False`` breaks the graph, such as ``.item()``. The
-    findings list the breaks with ``fullgraph=False``, so for a graph break, both values are tried.
+    Try the smallest failing module before the whole target, and random tensor values before the original values.
+
+    If the check uses ``fullgraph=True``, try a graph break with ``fullgraph=False`` as well. The findings list the
+    breaks that occur with ``fullgraph=False``. Some of them, for example at ``.item()``, occur only with this value.
     """
     finding = _worst(report, KINDS)
     if finding is None:
@@ -126,8 +127,8 @@ def _path(report: CompileReport, finding: Finding, folder: Path) -> Path:
 
 
 def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: float) -> str:
-    """Run the script, and keep it if it fails with the kind and cause of ``finding``. Return an empty string if the
-    script was kept, and otherwise a short reason.
+    """Run the script, and keep it if its failure has the same kind as ``finding`` and, for a graph break, also the same
+    cause. Return an empty string if the script was kept, and otherwise a short reason.
     """
     with TemporaryFolder("torch-compile-reproduction-") as place:
         file = place / path.name
@@ -154,7 +155,8 @@ def _run(file: Path, seconds: float, *, alone: bool) -> tuple[int | None, list[s
     """Run the script, and return its exit status and the lines of its output. Afterwards, terminate all processes that
     the script started.
 
-    If ``alone`` is set, the script cannot import from this process's paths, which reveals undeclared dependencies.
+    If ``alone`` is set, the script runs with ``python -I``, so it cannot import from this process's ``sys.path`` unless
+    the package is installed. An undeclared dependency then makes the script fail.
     """
     environment = {name: value for name, value in os.environ.items() if not _OF_TORCH.match(name)}
     environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"  # a cache may contain code that a modified torch generated

@@ -49,8 +49,8 @@ class Script:
 
 
 class Renamed:
-    """New names for those names of the script that conflict with names in the user's code. The user's code is copied
-    unchanged.
+    """New names for the script's variables and functions whose names also occur in the user's code. The user's code is
+    copied unchanged.
     """
 
     def __init__(self, taken: Collection[str], names: Iterable[str], templates: Iterable[str]) -> None:
@@ -135,7 +135,7 @@ def _head(finding: Finding, report: CompileReport, writer: Writer) -> str:
 
 @contextmanager
 def _marked(work: Work) -> Iterator[None]:
-    """Inside the ``with`` block, mark the dimensions that the check marks as dynamic."""
+    """Inside the ``with`` block, mark the dimensions in ``work.dynamic_dims`` as dynamic."""
     if not work.dynamic_dims:
         yield
         return
@@ -163,7 +163,7 @@ def _constants(writer: Writer, finding: Finding, work: Work, remake: Remake) -> 
         tolerance = (given.rtol, given.atol) if given else None
         constants["SUBJECT"] = repr("state" if finding.kind == "state" else finding.subject or "random stream")
         constants["NAMES"] = repr(argument_names(work.target))
-        constants["TOLERANCE"] = f"{tolerance}  # rtol and atol, if the check sets them"
+        constants["TOLERANCE"] = f"{tolerance}  # (rtol, atol) if the check sets them, otherwise None"
     elif judge == "counts":
         accepted = len(frozenset(remake.budget.accepted_breaks)) if finding.kind == "graph-break" else 0
         constants["COUNTED"] = _mapping({name: options[name] for name in _COUNTED if name in options})

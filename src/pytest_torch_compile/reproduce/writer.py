@@ -126,8 +126,8 @@ class Writer:
         return self._named(value, hint, f"new_object({', '.join([self.definitions.name_of(kind), *given])})")
 
     def _pickled(self, value: Any, hint: str) -> str:
-        """Store a library's object, such as a model configuration, in the script's .pt file, and return the expression
-        that reads it.
+        """Store an object, such as a library's model configuration, in the script's .pt file, and return the expression
+        that reads it. Raise ``Unwritable`` for an object of torch or of the standard library.
         """
         kind = type(value)
         if kind.__module__.partition(".")[0] in sys.stdlib_module_names | {"torch"}:

@@ -53,7 +53,7 @@ class Compared:
 @dataclass(frozen=True)
 class ComparedPlan:
     """One test's planned counts on both revisions: counts for generated code that was not run. ``change`` is None if
-    only one revision has planned counts; in this case, ``summary`` states which revision has them. ``places`` maps this
+    only one revision has planned counts; in this case, ``summary`` states which revision has none. ``places`` maps this
     checkout's launches and graph breaks to lines of code.
     """
 
@@ -141,13 +141,11 @@ def compared_plans(
     for test in sorted({*base, *here}):
         if test not in here:
             compared.append(
-                ComparedPlan(test, None, "planned only in the base revision: here, the test was removed or failed")
+                ComparedPlan(test, None, "no planned counts in this checkout: the test was removed or failed")
             )
         elif test not in base:
             compared.append(
-                ComparedPlan(
-                    test, None, "planned only in this checkout: the test is new, or failed in the base revision"
-                )
+                ComparedPlan(test, None, "no planned counts in the base revision: the test is new, or failed there")
             )
         else:
             change = planned.compare(base[test]["entry"], here[test]["entry"])

@@ -78,4 +78,4 @@ def test_wall_time_splits_into_kernels_and_host() -> None:
 def test_wall_time_that_did_not_regress_is_not_split() -> None:
     """Seen on an H200: the message named the kernels, and the host for all of a slower machine's wall time."""
     found = decision([run(0.1)] * 8, stored())
-    assert wording.where(found, stored()) == "where: kernels (wall time did not regress)"
+    assert wording.where(found, stored()) == "where: kernels (device time regressed, wall time did not)"

@@ -100,9 +100,9 @@ class Difference:
 def differences(
     stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None, *, planned: bool = False
 ) -> list[Difference]:
-    """Return the quantities whose new values are all above, or all below, every stored value by more than the
-    tolerance. A quantity in ``KEPT`` is returned only if it decreased, by any amount. ``allow_more`` permits larger
-    increases. If ``planned`` is true, the tolerance is zero.
+    """Return the quantities that changed by more than the tolerance: all new values are above every stored value, or
+    all are below. For a quantity in ``KEPT``, an increase is ignored, and any decrease is returned. ``allow_more``
+    permits larger increases. If ``planned`` is true, the tolerance is zero.
     """
     found, allowed = [], allow_more or {}
     for quantity in QUANTITIES:

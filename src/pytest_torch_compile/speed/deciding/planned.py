@@ -1,7 +1,8 @@
-"""Compare the counts that ``--compile-plan`` predicts for one test with its baseline. Imports neither torch nor pytest.
+"""Compare the counts that ``--compile-plan`` predicts for one test with the test's baseline entry. Imports neither
+torch nor pytest.
 
-An entry contains the planned counts of one call, the launches of each kernel and library function in this call, and the
-fingerprints of the graph breaks.
+A baseline entry contains the planned counts of one call, the launches of each kernel and library function in this call,
+and the fingerprints of the graph breaks.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Entry = Mapping[str, Any]
 class PlannedChange:
     """The differences between two baseline entries with planned counts. ``new`` maps each kernel or library function to
     the number of its launches that were added, and ``gone`` to the number that were removed. ``new_breaks`` lists the
-    fingerprints of new graph breaks, and ``new_ops`` the ops that no launch in the stored entry computes.
+    fingerprints of new graph breaks, and ``new_ops`` lists the ops that no launch in the stored entry computes.
     """
 
     differences: tuple[Difference, ...]
@@ -37,7 +38,7 @@ class PlannedChange:
 
     @property
     def outcome(self) -> str:
-        """``regressed`` if any count is worse, ``improved`` if counts are only better, or ``pass``."""
+        """``regressed`` if any count is worse; otherwise, ``improved`` if any count is better, or ``pass``."""
         return "regressed" if self.worse else "improved" if self.differences else "pass"
 
     @property

@@ -104,8 +104,8 @@ def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
     """Return the entry to store: only the new runs if the test has changed or its kind of compile cache (persistent or
     not) has changed; otherwise, the old and the new runs.
 
-    At most ``MAX_RUNS`` runs are stored. An entry that already has this many runs is not changed if its runs can be
-    used to judge runs on the new run's device.
+    At most ``MAX_RUNS`` runs are stored. If ``old`` already has this many runs, and they are valid for the new run's
+    device (see ``unknown_device``), ``old`` is returned unchanged.
     """
     stored, added = runs_of(old), runs_of(new)
     if old is None or changed or any(run.kept_cache != added[0].kept_cache for run in stored):

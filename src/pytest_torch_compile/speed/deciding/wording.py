@@ -43,7 +43,7 @@ def where(decision: Decision, stored: Sequence[Run]) -> str:
     if split is None or side is None:
         return ""
     if all(change.metric != "wall" for change in decision.times.changed("regressed")):
-        return f"where: {side} (wall time did not regress)"
+        return f"where: {side} (device time regressed, wall time did not)"
     parts = f"kernels {percent(split.kernels)}, host {percent(split.host)}"
     return f"where: {side} (wall time {percent(split.wall)}: {parts})"
 

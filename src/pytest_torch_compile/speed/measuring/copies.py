@@ -31,7 +31,7 @@ def copied(target: Any, call: Call) -> tuple[Any, Call]:
     except Exception as error:
         name = getattr(target, "__qualname__", type(target).__name__)
         raise CompileUsageError(
-            f"{name} or its inputs cannot be deep-copied, which is required for timing: {type(error).__name__}: "
+            f"{name} or its inputs cannot be deep-copied, but timing requires a copy: {type(error).__name__}: "
             f"{error}. Add a __deepcopy__ method to the class that cannot be copied."
         ) from error
 

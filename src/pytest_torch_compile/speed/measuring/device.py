@@ -66,8 +66,8 @@ def nvidia_smi(query: str) -> list[list[str]]:
 
 
 def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_processes: int = 1) -> tuple[str, ...]:
-    """Return the reasons not to rely on times that were measured between the device states ``before`` and ``after``:
-    the device was throttled, or other processes used it.
+    """Return the reasons why measured times are unreliable: the device was throttled, or other processes used it.
+    ``before`` and ``after`` are the device's states before and after the measurement.
     """
     problems = []
     active = int(before.get("throttle", 0)) | int(after.get("throttle", 0))
