@@ -254,8 +254,7 @@ class Observation:
     """Everything that a check or a ``compile_guard`` block observed about compilation. Each list is in chronological
     order.
 
-    ``undecided`` lists missing information without which the check cannot pass: if the list is not empty, the check
-    fails.
+    ``undecided`` lists missing information that the check needs: if the list is not empty, the check fails.
     ``not_observable`` lists other missing information.
 
     ``frames`` counts how often dynamo started to compile a function. For a ``compile_guard`` block,

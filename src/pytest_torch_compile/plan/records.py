@@ -80,9 +80,9 @@ class Plan(CompileReport):
     the target, the number of kernel launches and library calls. ``peak_memory`` is the maximum number of bytes that the
     model, inputs, gradients, optimizer state and intermediate tensors occupy together at any time; libraries'
     workspaces and the allocator's rounding are not included. ``cudagraphs`` is the number of graphs that would be
-    recorded as CUDA graphs. ``assumed`` lists the rules on which the plan relies, although they were not verified for
-    this GPU and torch version. ``fixed`` lists choices that are the same in every plan, but that Inductor would make by
-    timing on the GPU. ``compared`` is the result of the comparison with the baseline; only ``--compile-plan`` sets it.
+    recorded as CUDA graphs. ``assumed`` lists rules that the plan uses but that were not verified for this GPU and
+    torch version. ``fixed`` lists choices that Inductor would make by timing on the GPU; a plan always makes them in
+    the same way. ``compared`` is the result of the comparison with the baseline; only ``--compile-plan`` sets it.
     """
 
     gpu: Card = CARDS["H100"]
