@@ -54,7 +54,7 @@ class Budget:
 
     Raises:
         CompileUsageError: If a limit is negative, a specifier is invalid, a limit mixes packages and torch versions, or
-        the fingerprint of an accepted graph break is not a string.
+            the fingerprint of an accepted graph break is not a string.
     """
 
     max_graph_breaks: int | Mapping[str, int] = 0
