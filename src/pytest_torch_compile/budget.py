@@ -29,7 +29,7 @@ class Budget:
     first matching specifier applies; if no specifier matches, the limit is 0.
 
     The limit on graph breaks can be a mapping from packages to numbers, for example ``{"mypackage": 0, "*": 3}``: no
-    breaks at lines in mypackage, and three breaks in all other code together. The longest matching name applies
+    breaks at lines in mypackage, and at most three breaks in all other code together. The longest matching name applies
     (``"mypackage.layers"`` before ``"mypackage"``); without ``"*"``, no breaks are allowed in other code.
 
     Args:
@@ -54,7 +54,7 @@ class Budget:
 
     Raises:
         CompileUsageError: If a limit is negative, a specifier is invalid, a limit mixes packages and torch versions, or
-            a fingerprint is not a string.
+            the fingerprint of an accepted graph break is not a string.
     """
 
     max_graph_breaks: int | Mapping[str, int] = 0
