@@ -64,9 +64,7 @@ class Baseline:
 
         def merge(old: Mapping[str, Entry]) -> Mapping[str, Entry | None]:
             known = {test for test, entry in old.items() if entry["verdict"] == WORKS}
-            return {
-                test: entry for test, entry in entries.items() if entry["verdict"] != SO_FAR or test not in known
-            }
+            return {test: entry for test, entry in entries.items() if entry["verdict"] != SO_FAR or test not in known}
 
         return str(baselines.update(self._folder, self._environment, merge, "existing"))
 
