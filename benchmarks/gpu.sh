@@ -2,7 +2,7 @@
 # Run all suites on the GPUs of a machine that has torch, transformers and pytest, without installing anything:
 #   benchmarks/gpu.sh [FOLDER for the log] [pytest arguments]
 # The final line of the output counts the results. The exit status is pytest's. Each worker needs a CPU core and 1 GB of
-# GPU memory. WORKERS sets the number of workers. LIMIT sets the time limit in seconds; a run that exceeds it is stopped.
+# GPU memory. PYTHONPATH may contain another torch. WORKERS sets the number of workers. LIMIT sets the time limit in seconds; a run that exceeds it is stopped.
 set -u
 cd "$(dirname "$0")/.." || exit
 folder=${1:-.}
@@ -11,7 +11,7 @@ mkdir -p "$folder"
 log=$folder/gpu.log
 cores=$(nproc)
 longest_first=(suites/shipping suites/captioning suites/cold_start suites/invariance suites/distributed suites)
-export PYTHONPATH=$PWD/src OMP_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
+export PYTHONPATH=$PWD/src${PYTHONPATH:+:$PYTHONPATH} OMP_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 timeout "${LIMIT:-590}" python3 -m pytest -p pytest_torch_compile.plugin -o addopts="-ra --import-mode=importlib" -v \
     -n "${WORKERS:-$((cores > 30 ? 28 : cores))}" --dist load --maxschedchunk 1 --compile-device=cuda --benchmark-skip \
     --durations=20 "${@:-${longest_first[@]}}" >"$log" 2>&1
