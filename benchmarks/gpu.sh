@@ -2,7 +2,8 @@
 # Run all suites on the GPUs of a machine that has torch, transformers and pytest, without installing anything:
 #   benchmarks/gpu.sh [FOLDER for the log] [pytest arguments]
 # The final line of the output counts the results. The exit status is pytest's. Each worker needs a CPU core and 1 GB of
-# GPU memory. PYTHONPATH may contain another torch. WORKERS sets the number of workers. LIMIT sets the time limit in seconds; a run that exceeds it is stopped.
+# GPU memory. WORKERS sets the number of workers. LIMIT sets the time limit in seconds; a run that exceeds it is stopped.
+# PYTHONPATH may contain another torch.
 set -u
 cd "$(dirname "$0")/.." || exit
 folder=${1:-.}
