@@ -45,8 +45,7 @@ class Sample:
     """One call of an op: copies of the arguments, taken before the op ran, and whether a gradient was needed.
 
     ``wanted`` is true if gradients were enabled and an input required a gradient. ``reached`` is true if backward
-    reached an output. It is None if this is unknown: if no output requires a gradient, or the op was not called from
-    Python.
+    reached an output. It is None (unknown) if no output requires a gradient or the op was not called from Python.
     """
 
     op: Any

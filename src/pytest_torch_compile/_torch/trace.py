@@ -52,9 +52,7 @@ _PARTS = {
 _INLINED_MODULE_FILE = "torch/_dynamo/external_utils.py"
 TARGET_FRAME = "forward of a torch module"
 
-RESET = (
-    "the code under test reset torch's trace log (for example with torch._logging.set_logs; call it before the check)"
-)
+RESET = "the code under test reset torch's trace log; call functions such as torch._logging.set_logs before the check"
 
 CompileKey = tuple[Any, Any, Any]
 
