@@ -23,7 +23,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OUTSIDE_SIZES = "the size {size} is not in torch._inductor.config.triton.cudagraph_capture_sizes"
-PAST_LIMIT = "the calls have more distinct sizes than torch._inductor.config.triton.cudagraph_dynamic_shape_rerecord_limit allows"
+PAST_LIMIT = (
+    "the calls have more distinct sizes than "
+    "torch._inductor.config.triton.cudagraph_dynamic_shape_rerecord_limit allows"
+)
 GIVEN_UP = (
     "torch stopped using CUDA graphs for the function, because the function mutates an input in place or was "
     "re-recorded too often"

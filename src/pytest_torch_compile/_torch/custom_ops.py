@@ -250,7 +250,7 @@ def _call_site() -> Location | None:
 
 
 def is_opaque(value: Any) -> bool:
-    """Return whether a value is a custom op or a ``torch.library.Library``, which can be created again only by running
-    the statement that created it.
+    """Return whether a value is a custom op or a ``torch.library.Library``. Both can be created again only by running
+    the statements that created them.
     """
     return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))

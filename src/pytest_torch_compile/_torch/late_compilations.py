@@ -3,7 +3,7 @@
 This listener is active only in steady-state checks, so that other checks have no overhead.
 
 The autotuning of user-defined Triton kernels (``triton.autotune``) is not observed. Private names used, checked on
-torch 2.6, 2.8, 2.11, 2.13 and 2.15: these trace events:
+torch 2.6, 2.8, 2.11, 2.13 and 2.15, all of them trace events:
 
 - ``dynamo_start``: the compilation of a frame starts;
 - ``bwd_compilation_metrics``: a backward graph was compiled, possibly at the first ``backward()``;

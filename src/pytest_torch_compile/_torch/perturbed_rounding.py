@@ -139,8 +139,8 @@ def _takes_tf32(func: Any) -> bool:
     """Return whether an op is a matrix product or convolution for which TF32 is allowed. torch may still select a
     kernel that does not use TF32.
 
-    For these ops, the operands are perturbed, because TF32 rounds the operands. The rounding error of a weight affects
-    every row of the result in the same way, so averaging over rows does not cancel this error.
+    For these ops, the operands are perturbed, because TF32 rounds the operands. Every row of the result is computed
+    with the same rounded weights, so averaging over rows does not cancel the weights' rounding errors.
     """
     name = func.overloadpacket.__name__
     if "convolution" in name:

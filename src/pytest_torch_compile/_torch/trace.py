@@ -164,9 +164,7 @@ class TraceObserver(TraceListener):
         return event in self._on_event or (event in GRAPHS and is_distributed())
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Process one trace event. An event that cannot be read is reported as not observable, and is never silently
-        ignored.
-        """
+        """Process one trace event. An event that cannot be read is reported as not observable."""
         metadata: dict[str, Any] | None = getattr(record, "metadata", None)
         if not metadata:
             return
