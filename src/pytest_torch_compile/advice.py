@@ -82,10 +82,9 @@ BREAK_HINTS = {
     "torch.compiler.is_compiling(), or move it out of the "
     "compiled "
     "function",
-    "graph that the backend refuses": "torch traced the code, but the backend cannot compile the graph: the output "
-    "of the op named above is data-dependent (often in the backward pass); replace "
-    "the op (for example, x[mask] with torch.where(c, a, b)), or move it out of "
-    "the compiled function",
+    "graph that the backend refuses": "torch traced the code, but the backend cannot compile the graph: the "
+    "result of the op named above (often an op of the backward pass) has a data-dependent size or is a Python number; "
+    "replace the op (for example, x[mask] with torch.where(c, a, b)), or move it out of the compiled function",
     "function that dynamo skips": "dynamo cannot trace this function; replace it, or call it outside the compiled "
     "function",
 }
@@ -95,8 +94,8 @@ NUMPY_NUMBER = (
     "int(...)"
 )
 DEPENDS_ON_DATA = (
-    "the line at which torch stops uses the value or the size that this op returns; replace the Python branch on that "
-    "line with torch.cond or torch.where, or declare the outcome with torch._check(...)"
+    "the line at which torch stops with fullgraph=True uses the value or the size of this op's output; replace the "
+    "Python branch on that line with torch.cond or torch.where, or declare the branch's outcome with torch._check(...)"
 )
 OTHER_BREAKS_FIRST = "remove the break at that line first: with fullgraph=True, this op does not break the graph"
 REWRITE = "rewrite the line with operations that torch.compile can trace"
@@ -115,7 +114,7 @@ NO_FULLGRAPH = f"{REWRITE}, or run the check with fullgraph=False"
 LOOK_FOR_SWITCHES = (
     "check for torch.compiler.disable, a force_eager stance, TORCH_COMPILE_DISABLE, or code without tensor ops"
 )
-REMOVE_BREAKS = "remove the graph break first, because it decides what torch compiles"
+REMOVE_BREAKS = "remove the graph breaks, so that torch can compile the code around them"
 CALL_INSIDE = "call the compiled code inside the block"
 OPEN_EARLIER = (
     "enter the block before the compiled code is first called, or call torch.compiler.reset() before the block"
@@ -126,7 +125,7 @@ WARM_UP_TWICE = (
     "second call records it"
 )
 LEAVE_LIMIT_OUT = (
-    "remove this limit, or set it only for the torch versions that report the number, for example {'>=2.11': 4}"
+    "remove this limit, or set it only for the torch versions on which it can be checked, for example {'>=2.11': 4}"
 )
 EXACT_LIMITS = {
     "structure": "if the increase is intended, raise the limit; otherwise look for code that was added or is "
@@ -141,8 +140,8 @@ OTHER_TORCH = (
     "still compared the compiled results with the eager results"
 )
 MAKE_AFRESH = (
-    "pass factory(make_target) to the check, so that every run creates its own target and objects, or ignore the "
-    "result with Tolerances(ignored=[...])"
+    "pass factory(make_target) to the check, so that every run creates the target and these objects anew, or ignore "
+    "the result with Tolerances(ignored=[...])"
 )
 LONGER = "if the check is only slow, raise the limit with --compile-timeout; otherwise try backend='eager'"
 ISOLATE = "use --compile-isolate to terminate a test that hangs and continue with the next test"
@@ -209,7 +208,7 @@ RAISES_SOMETHING_ELSE = (
 )
 RAISE_LAST = (
     "validate inputs before calling the compiled function. If it is acceptable that later calls run eagerly, "
-    "move the calls that raise an exception to the end, or accept the fingerprint with accepted_breaks"
+    "move the calls that raise an exception to the end, or add the fingerprint above to accepted_breaks"
 )
 BOTH_RAISE = "make callers catch both exceptions, or raise the exception outside the compiled function"
 
@@ -302,7 +301,7 @@ def for_break(found: GraphBreak, breaks: Sequence[GraphBreak] = ()) -> str:
         if len(breaks) > 1 and any(map(MAY_FOLLOW.search, hints)):
             hints = [FOLLOWS]  # torch's other hints are about code that would break the graph on its own
         fix = BREAK_HINTS.get(
-            found.category, hints[0] if hints else f"{REWRITE}, or accept the break by its fingerprint"
+            found.category, hints[0] if hints else f"{REWRITE}, or add the break's fingerprint to accepted_breaks"
         )
     if not found.installed:
         return fix
@@ -315,7 +314,7 @@ def for_break(found: GraphBreak, breaks: Sequence[GraphBreak] = ()) -> str:
 
 
 def for_artifact(hint: str, via: str) -> str:
-    """Replace the advice in ``hint`` to try other backends, because the backend of an artifact cannot be changed.
+    """In ``hint``, replace the advice to try other backends, because the backend of an artifact cannot be changed.
     ``via`` is the way in which the artifact was built.
     """
     stages = COMPARE_ARTIFACT if via == "export" else f"{COMPARE_ARTIFACT}, and {TRY_EXPORT}"
@@ -323,7 +322,7 @@ def for_artifact(hint: str, via: str) -> str:
 
 
 def for_backend(hint: str, backend: str) -> str:
-    """Replace the advice in ``hint`` to try other backends, if the check already uses one of these backends."""
+    """In ``hint``, replace the advice to try other backends if the check already uses one of these backends."""
     if backend == "eager":
         hint = hint.replace(FIND_STAGE, _ONLY_TRACED).replace(ONLY_COMPILED_RAISES, _ONLY_TRACED)
     elif backend == "aot_eager":
@@ -371,5 +370,5 @@ def fixed_size(size: str) -> str:
 
 RANKS_DIFFER = (
     "run the same code and calls on every rank: avoid branches that depend on the rank, use the same shapes and "
-    "types, and mark sizes that vary as dynamic. If the ranks differ on purpose, like pipeline stages, use same=()"
+    "types, and mark sizes that vary as dynamic. If the ranks are meant to differ, as pipeline stages do, use same=()"
 )

@@ -329,7 +329,7 @@ def test_nothing_is_left_to_compile_because_of_a_break(target):
     failed = found_in(target, torch.ones(3), fullgraph=False, max_graph_breaks=9, diagnose="off")
     finding, line = only(failed, "nothing-compiled"), failed.report.graph_breaks[0].location.line
     assert f"test_hints.py:{line} in {target.__name__}, and no tensor op is left to compile" in finding.evidence
-    assert finding.hint.startswith("remove the graph break first")
+    assert finding.hint.startswith("remove the graph breaks, so that")
 
 
 def test_nothing_is_compiled_without_a_break():

@@ -152,7 +152,9 @@ def test_fix_does_not_recommend_the_backend_of_the_check(backend, said):
 def test_branch_for_compiled_code_is_found_with_backend_eager():
     with pytest.raises(CompileCheckFailed) as failed:
         check_compile(wrong_when_compiled, torch.ones(3), backend="eager", diagnose="auto")
-    assert failed.value.report.diagnosis[0].startswith("stage: not in torch. The code branches on is_compiling()")
+    assert failed.value.report.diagnosis[0].startswith(
+        "stage: the cause is not in torch. The code branches on is_compiling()"
+    )
 
 
 def raises_when_compiled(x):

@@ -211,7 +211,7 @@ class Speaks(nn.Module):
 
 def test_naming_the_loss_function_comes_before_changes_of_code():
     line, *_ = advice(Speaks(), torch.rand(3, 4))
-    assert line.startswith("tried: set the loss function, model.loss_type = 'ForCausalLM': 0 graph breaks")
+    assert line.startswith("tried: set model.loss_type = 'ForCausalLM': 0 graph breaks")
 
 
 class Quiet(Speaks):

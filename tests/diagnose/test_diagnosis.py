@@ -90,7 +90,7 @@ def test_stage_is_the_last_one_when_the_earlier_hold(monkeypatch):
     assert line.startswith(
         "stage: fails with backend aot_eager_decomp_partition (passes with backend eager, aot_eager)"
     )
-    assert op == "op: the result is correct with aten.sinh.default not decomposed (confirmed by a run)"
+    assert op == "op: in a trial run, the result is correct without the decomposition of aten.sinh.default"
 
 
 def test_stage_is_not_known_where_an_earlier_backend_fails_in_another_way(monkeypatch):
@@ -149,7 +149,7 @@ def test_smallest_module_is_found_through_a_list():
 def test_smallest_module_is_found_in_training():
     target = Stack(Block(nn.Tanh()), Block(Lying()))
     lines = diagnosis(target, torch.randn(2, 4), backend="eager", level="full", train=True)
-    assert lines[0].startswith("stage: not in torch. The code branches on is_compiling()")
+    assert lines[0].startswith("stage: the cause is not in torch. The code branches on is_compiling()")
     assert lines[1:] == ["smallest module: blocks.1.inner (Lying) has the same finding when it is checked alone"]
 
 
@@ -233,8 +233,8 @@ def by_flag_and_right(x):
 @pytest.mark.parametrize("target", [by_flag, by_imported_name])
 def test_branch_for_compiled_code_is_no_fault_of_dynamo(target):
     (line,) = diagnosis(target, torch.randn(4), backend="aot_eager")
-    assert line.startswith("stage: not in torch. The code branches on is_compiling() (")
-    assert line.endswith("eager has the same findings when it takes the branch for compiled code")
+    assert line.startswith("stage: the cause is not in torch. The code branches on is_compiling() (")
+    assert line.endswith("the eager run has the same findings when it takes the branch for compiled code")
     assert f"in {target.__name__}" in line
 
 

@@ -202,7 +202,7 @@ def categorise(reason: str) -> str:
 
 
 def categories(said: str) -> list[str]:
-    """Return all categories that match a message; the first one is the message's category."""
+    """Return all categories that match a message, in order of precedence."""
     return [name for name, pattern in _CATEGORIES if pattern.search(said)] or [OTHER]
 
 

@@ -1,8 +1,8 @@
 """Verify that this torch version reports everything on which checks depend, by compiling functions whose graph breaks,
 recompiles and errors are known. This self-test runs once per process.
 
-Without the self-test, a renamed trace event would look like "no recompiles". If the backend is never called,
-compilation is turned off; the check itself reports this.
+Without the self-test, a renamed trace event would look like "no recompiles". If compilation is turned off, the
+self-test reports nothing, because the check itself reports this.
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` (see ``_usual_settings``),
 ``convert_frame.FRAME_COUNTER``, ``FRAME_COMPILE_COUNTER``, ``input_codes`` and ``output_codes`` (``seen``,
@@ -101,7 +101,7 @@ def observer() -> TraceObserver:
 
 def not_shown() -> tuple[list[str], list[str]]:
     """Return two lists of messages about information that this torch version does not provide. The first list is about
-    information that decides whether a check passes, the second list about information that only reports use.
+    information that decides whether a check passes. The second list is about information that is only shown in reports.
 
     The self-test runs when this function is first called.
     """

@@ -32,7 +32,7 @@ def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: 
         replace(
             finding,
             cause=str(setting),
-            hint=(f"{back}, or make the code that sets it restore the old value afterwards"),
+            hint=(f"{back}, or make the code that changed this setting restore it afterwards"),
         )
         for finding in findings
     ]

@@ -25,8 +25,8 @@ def loaded() -> int:
 
 
 def identity(since: int) -> str:
-    """Return two hashes in the form ``code/tuning``: of the code that Inductor generated, and of its autotuning
-    choices.
+    """Return two hashes in the form ``code/tuning``: ``code`` is a hash of the code that Inductor generated, and
+    ``tuning`` is a hash of the autotuning choices.
 
     The result is empty if Inductor generated no code. ``since`` is the number that ``loaded`` returned before the
     compilation. Call this function after the code has run, because kernels are autotuned when they are first called.

@@ -13,8 +13,8 @@ from torch._dynamo.eval_frame import OptimizedModule
 
 
 def uncompiled(target: Any) -> Any:
-    """Return the callable that was passed to ``torch.compile`` if ``target`` is its result; any other target is
-    returned unchanged.
+    """If ``target`` is a result of ``torch.compile``, return the callable that was compiled; otherwise, return
+    ``target``.
     """
     if isinstance(target, OptimizedModule):
         return uncompiled(target._orig_mod)

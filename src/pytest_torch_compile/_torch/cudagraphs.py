@@ -1,6 +1,6 @@
 """Observe CUDA graphs while code runs: warm-ups, recordings, replays, and runs that silently use no CUDA graph.
 
-torch counts skipped CUDA graphs in two cases: if torch decides during compilation to use no CUDA graph, and once when
+torch counts a skipped CUDA graph in two cases: when torch decides during compilation to use no CUDA graph, and when
 torch stops using CUDA graphs for a function. The counter does not include later calls of this function, or partitioned
 graphs in which no part can become a CUDA graph. It also does not include sizes that
 ``cudagraph_capture_sizes`` or, since 2.15, ``cudagraph_dynamic_shape_rerecord_limit`` excludes. So this module wraps
@@ -23,7 +23,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OUTSIDE_SIZES = "the size {size} is not in torch._inductor.config.triton.cudagraph_capture_sizes"
-PAST_LIMIT = "there are more sizes than torch._inductor.config.triton.cudagraph_dynamic_shape_rerecord_limit allows"
+PAST_LIMIT = (
+    "the calls have more distinct sizes than "
+    "torch._inductor.config.triton.cudagraph_dynamic_shape_rerecord_limit allows"
+)
 GIVEN_UP = (
     "torch stopped using CUDA graphs for the function, because the function mutates an input in place or was "
     "re-recorded too often"

@@ -45,8 +45,7 @@ class Sample:
     """One call of an op: copies of the arguments, taken before the op ran, and whether a gradient was needed.
 
     ``wanted`` is true if gradients were enabled and an input required a gradient. ``reached`` is true if backward
-    reached an output. It is None if this is unknown: if no output requires a gradient, or the op was not called from
-    Python.
+    reached an output. It is None (unknown) if no output requires a gradient or the op was not called from Python.
     """
 
     op: Any
@@ -251,7 +250,7 @@ def _call_site() -> Location | None:
 
 
 def is_opaque(value: Any) -> bool:
-    """Return whether a value is a custom op or a ``torch.library.Library``, which can be created again only by running
-    the statement that created it.
+    """Return whether a value is a custom op or a ``torch.library.Library``. Both can be created again only by running
+    the statements that created them.
     """
     return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))

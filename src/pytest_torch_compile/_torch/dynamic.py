@@ -1,8 +1,9 @@
-"""Mark dimensions of tensors as dynamic, with ``torch._dynamo.mark_dynamic`` and ``decorators.mark_unbacked``. Dynamo
-keeps the marks in ``_dynamo_dynamic_indices`` and ``_dynamo_static_indices``, and logs errors to ``torch._guards``. The
-setting is ``torch._dynamo.config.automatic_dynamic_shapes``.
+"""Mark dimensions of tensors as dynamic.
 
-Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.mark_dynamic``,
+``torch._dynamo.decorators.mark_unbacked`` and ``torch._dynamo.config.automatic_dynamic_shapes``; the tensor attributes
+``_dynamo_dynamic_indices`` and ``_dynamo_static_indices``, in which dynamo keeps the marks; the logger
+``torch._guards``, to which dynamo logs errors.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class GuardContext:
     def explained(
         self, frame: Any, name: str, location: Location | None, failed: Sequence[FailedGuard]
     ) -> tuple[FailedGuard, ...]:
-        """Return the guards that just failed. If the text of a guard does not show the real cause, its ``cause`` is
+        """Return the guards in ``failed``. If the text of a guard does not show the real cause, its ``cause`` is
         corrected.
         """
         other_mode = torch.is_inference_mode_enabled() not in self._inference.get(frame, {False, True})

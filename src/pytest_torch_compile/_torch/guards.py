@@ -134,7 +134,7 @@ def classify(text: str) -> str:
 
 
 def _without_names(text: str) -> str:
-    """Replace names and string contents in the guard's text with ``_``, except for meaningful names."""
+    """Replace names and string contents in the guard's text with ``_``, except those that identify the cause."""
     if _SENTENCE.search(_STRING_COMPARED.sub("''", text)):
         return re.sub(r"(tensor|of|on) '.+?'(?= |$)", r"\1 '_'", text)
     is_variable = re.match(r"s\d+\b[^<>*+]*==", text) is not None

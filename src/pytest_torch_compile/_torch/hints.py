@@ -17,7 +17,10 @@ MAY_FOLLOW = re.compile(r"may have been caused by an earlier graph break")
 RAISED_IN_CODE = re.compile(r"^Observed exception")
 _DOUBT = re.compile(rf"^\s*Hint: [^\n]*{MAY_FAIL_IN_EAGER.pattern}.*(?:\n {{4}}.*)*\n?", re.M)
 
-_CAPTURE = "or let dynamo capture such ops: torch._dynamo.config.capture_dynamic_output_shape_ops = True"
+_CAPTURE = (
+    "or let dynamo capture ops with data-dependent output shapes: "
+    "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
+)
 _DYNAMIC_OUTPUTS = {
     "nonzero": "torch.nonzero(c), one-argument torch.where(c) and x[mask] return a "
     "data-dependent number of rows; use torch.where(c, a, b) with three arguments, "

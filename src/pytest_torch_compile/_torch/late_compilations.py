@@ -2,10 +2,12 @@
 
 This listener is active only in steady-state checks, so that other checks have no overhead.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the trace events ``dynamo_start`` (compilation of a
-frame starts), ``bwd_compilation_metrics`` (a backward was compiled, possibly at the first ``backward()``) and
-``chromium_event``, which reports the phases of a compilation; in the phases that match ``_TUNES``, Inductor times
-kernels on the device. The autotuning of user-defined Triton kernels (``triton.autotune``) is not observed.
+The autotuning of user-defined Triton kernels (``triton.autotune``) is not observed. Private names used, checked on
+torch 2.6, 2.8, 2.11, 2.13 and 2.15, all of them trace events:
+
+- ``dynamo_start``: the compilation of a frame starts;
+- ``bwd_compilation_metrics``: a backward graph was compiled, possibly at the first ``backward()``;
+- ``chromium_event``: a phase of a compilation; in phases that match ``_TUNES``, Inductor times kernels on the device.
 """
 
 from __future__ import annotations

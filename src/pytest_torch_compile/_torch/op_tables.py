@@ -41,8 +41,8 @@ def noting(table: Table, used: list[str]) -> Iterator[None]:
 
 @contextmanager
 def without(table: Table, ops: Collection[str]) -> Iterator[None]:
-    """Inside the ``with`` block, remove the table entries of these ops. Without an entry in ``decomposition``, Inductor
-    does not decompose the op; without an entry in ``lowering``, it runs the op's eager kernel.
+    """Inside the ``with`` block, turn off the table entries of these ops. With entries of ``decomposition`` turned off,
+    Inductor does not decompose the ops; with entries of ``lowering`` turned off, it calls their eager kernels.
     """
     from torch._inductor.lowering import fallback_handler
 
@@ -57,8 +57,8 @@ def without(table: Table, ops: Collection[str]) -> Iterator[None]:
 
 @contextmanager
 def _changed(table: Table, change: Callable[[Any, Any], Any]) -> Iterator[None]:
-    """Inside the ``with`` block, replace each table entry by the result of ``change`` (None removes the entry), and
-    turn off compile caches.
+    """Inside the ``with`` block, replace each op's table entry with the result of ``change`` (None removes the entry),
+    and turn off compile caches.
     """
     from torch._functorch import config as aot_config
     from torch._inductor import config, decomposition, lowering

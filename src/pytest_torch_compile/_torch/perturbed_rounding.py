@@ -139,8 +139,8 @@ def _takes_tf32(func: Any) -> bool:
     """Return whether an op is a matrix product or convolution for which TF32 is allowed. torch may still select a
     kernel that does not use TF32.
 
-    TF32 rounds the operands. The rounding error of a weight is the same in every row of the result, so averaging over
-    rows does not cancel this error.
+    For these ops, the operands are perturbed, because TF32 rounds the operands. Every row of the result is computed
+    with the same rounded weights, so averaging over rows does not cancel the weights' rounding errors.
     """
     name = func.overloadpacket.__name__
     if "convolution" in name:
@@ -200,8 +200,9 @@ class _PerturbedSteps:
 def _error_of_update(group: Any, state: Any) -> float:
     """Return the relative error of an optimizer's update factor if the factor is computed in float32.
 
-    The relative error of ``beta ** step`` is about ``(step + 1) * eps / 4``. For a beta from 0.9 to 0.9999 and up to
-    10,000 steps, it is at most 1.15 times this value. ``1 - beta ** step`` has the same absolute error.
+    The relative error of ``beta ** step`` is estimated as ``(step + 1) * eps / 4``. For a beta from 0.9 to 0.9999 and
+    up to 10,000 steps, the error is at most 1.15 times this estimate. The absolute errors of ``beta ** step`` and
+    ``1 - beta ** step`` are equal.
     """
     known = [state[p]["step"] for p in group["params"] if p in state and "step" in state[p]]
     step = float(known[0]) + 1 if known else 1.0

@@ -34,7 +34,7 @@ def frames_of(frame: FrameType | None) -> list[Location]:
 def main_frames(text: str) -> list[Location]:
     """Return the stack of the main thread, outermost first, from faulthandler's output.
 
-    The first line contains the id of the main thread. Other threads are ignored.
+    The first line of ``text`` is the id of the main thread. Other threads are ignored.
     """
     lines = text.splitlines()
     frames: list[Location] = []

@@ -257,7 +257,7 @@ class TensorState:
 
 
 def is_lazy_kind(kind: type) -> bool:
-    """Return whether tensors of a class have no data yet."""
+    """Return whether a class is for lazy tensors, which have no data until they are initialized."""
     return issubclass(kind, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer))
 
 

@@ -52,9 +52,7 @@ _PARTS = {
 _INLINED_MODULE_FILE = "torch/_dynamo/external_utils.py"
 TARGET_FRAME = "forward of a torch module"
 
-RESET = (
-    "the code under test reset torch's trace log (for example with torch._logging.set_logs; call it before the check)"
-)
+RESET = "the code under test reset torch's trace log; call functions such as torch._logging.set_logs before the check"
 
 CompileKey = tuple[Any, Any, Any]
 
@@ -166,9 +164,7 @@ class TraceObserver(TraceListener):
         return event in self._on_event or (event in GRAPHS and is_distributed())
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Process one trace event. An event that cannot be read is reported as not observable, and is never silently
-        ignored.
-        """
+        """Process one trace event. An event that cannot be read is reported as not observable."""
         metadata: dict[str, Any] | None = getattr(record, "metadata", None)
         if not metadata:
             return

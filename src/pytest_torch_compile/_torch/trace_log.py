@@ -89,7 +89,7 @@ def not_captured() -> Iterator[None]:
     """Keep pytest from capturing torch's trace log.
 
     pytest captures even loggers that do not propagate. pytest's handler would turn on the trace, so each compilation
-    would write thousands of events, which appear as empty lines in pytest's output for each failure.
+    would write thousands of events, which would appear as empty lines in pytest's output for each failure.
     """
     logger = trace_logger()
     handlers: list[Any] = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]

@@ -17,7 +17,9 @@ _STDLIB = sysconfig.get_paths()["stdlib"]
 
 
 def function_name(name: str) -> str:
-    """Return the original function name, without dynamo's ``torch_dynamo_resume_in_..._at_N``."""
+    """Return the original name of a resume function: ``f`` for ``torch_dynamo_resume_in_f_at_3``. Any other name is
+    returned unchanged.
+    """
     match = _RESUME.match(name)
     return match["name"] if match else name
 
@@ -31,8 +33,8 @@ def resumed_at(name: str) -> int:
 
 
 def parse_stack(text: str) -> list[Location]:
-    """Parse the text of a Python traceback into locations, outermost first, leaving out this package's frames and their
-    callers.
+    """Parse the text of a Python traceback into locations, outermost first. If this package has frames in the
+    traceback, only the frames after the last of them are included.
     """
     return [readable(frame) for frame in below_own(raw_frames(text))]
 
@@ -82,7 +84,7 @@ def is_torch(file: str) -> bool:
 
 
 def is_library(file: str) -> bool:
-    """Return whether a file belongs to an installed package or to Python's standard library, and not to the user."""
+    """Return whether a file belongs to an installed package or to Python's standard library."""
     path = file.replace("\\", "/")
     return "/site-packages/" in path or "/dist-packages/" in path or path.startswith((_STDLIB, "<frozen"))
 

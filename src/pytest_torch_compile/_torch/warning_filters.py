@@ -32,7 +32,7 @@ _STDLIB = (sysconfig.get_paths()["stdlib"], "<frozen ")
 
 @contextmanager
 def calm() -> Iterator[None]:
-    """Inside the ``with`` block, restrict filters that turn warnings into errors to the user's code."""
+    """Inside the ``with`` block, apply filters that turn warnings into errors only to warnings from the user's code."""
     if all(entry[0] != "error" for entry in _filters()):
         yield
         return
@@ -49,7 +49,7 @@ def calm() -> Iterator[None]:
 
 
 class _Unused(Warning):
-    """A warning category that no warning has."""
+    """A warning category that no warning uses."""
 
 
 def _filters() -> list[Any]:

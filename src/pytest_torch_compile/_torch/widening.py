@@ -24,8 +24,8 @@ def widened(dtype: Any) -> Any:
 
 
 class Widening(PausableMode):
-    """A mode in which casts and tensor factories with a floating-point dtype produce float64, and with a complex dtype
-    complex128.
+    """A mode in which casts and tensor factories use float64 instead of other floating-point dtypes, and complex128
+    instead of other complex dtypes.
     """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -54,7 +54,7 @@ class Change:
 
 def break_advice(subject: Subject) -> list[str]:
     """Return a line for each break for which a fix was found: the first change that removes the break. If all of these
-    changes together make the check pass with its backend, the last line reports this.
+    changes together make the check pass with the check's own backend, the last line reports this.
     """
     lines: list[str] = []
     if "graph-break" in subject.kinds and subject.compiling.wrapper is None:
@@ -100,8 +100,8 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
 def _without_the_backend(subject: Subject) -> CompileReport:
     """Return the report with which the reports of trials are compared.
 
-    Trials run with the backend "eager". So if a failing backend caused breaks, run the check again with this backend
-    and return the new report. Otherwise, return the report of the failed check.
+    Trials run with the backend "eager". So if another backend failed and thereby caused breaks, run the check again
+    with "eager" and return the new report. Otherwise, return the report of the failed check.
     """
     if subject.compiling.backend != "eager" and any("ackend compiler" in b.reason for b in subject.report.graph_breaks):
         return _tried(subject, [], backend="eager") or subject.report
@@ -165,7 +165,7 @@ def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = No
 def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
     """Yield possible changes, starting with the simplest."""
     if any(_unnamed_loss(module) for module in modules_of(subject.work.target).values()):
-        yield Change(f"set the loss function, model.loss_type = {NAMED_LOSS!r}", names_loss=True)
+        yield Change(f"set model.loss_type = {NAMED_LOSS!r}", names_loss=True)
     if is_library(
         broken.location.file
     ):  # installed code may initialize itself in its first call, and the user cannot change it
@@ -192,7 +192,7 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
     for caller in broken.callers[::-1]:
         for one in rewrites(caller, (with_disabled,)):
             where = f"{Path(caller.file).name}:{caller.line}"
-            what = f"use `{_short(one.new)}` ({where}); the graph still breaks, but this call then runs eagerly"
+            what = f"use `{_short(one.new)}` ({where}); the graph then breaks at this call, which runs eagerly"
             yield Change(what, one, disables=True)
 
 
@@ -202,7 +202,9 @@ def _short(code: str) -> str:
 
 
 def _unnamed_loss(module: Any) -> bool:
-    """Return whether this is a transformers model that looks up its loss in every call."""
+    """Return whether the module contains a transformers model whose ``loss_type`` is not set. In every call, the
+    model then falls back to a default loss function.
+    """
     return any(
         hasattr(one, "loss_type") and one.loss_type is None and hasattr(type(one), "loss_function")
         for one in module.modules()

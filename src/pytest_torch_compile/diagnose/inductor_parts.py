@@ -82,13 +82,13 @@ def _op(subject: Subject, table: Table) -> list[str]:
     if not ops:
         return []
     subject.report.fault = replace(subject.report.fault, op=", ".join(ops))
-    how = "not decomposed" if table == "decomposition" else "run by the eager kernel instead of Inductor's code"
-    return [f"op: the result is correct with {', '.join(ops)} {how} (confirmed by a run)"]
+    how = "without the decomposition of" if table == "decomposition" else "if Inductor calls the eager kernel of"
+    return [f"op: in a trial run, the result is correct {how} {', '.join(ops)}"]
 
 
 def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[str]:
-    """Return the ops whose decompositions or lowerings must be removed so that one part of the target (or the whole
-    target, if ``part`` is empty) returns correct results.
+    """Return the ops whose decompositions or lowerings must be turned off so that the result is correct. If ``part`` is
+    not empty, it contains the changes that turn the check into a check of one module.
     """
     used: list[str] = []
     with noting(table, used):
@@ -97,7 +97,9 @@ def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[s
 
 
 def _fewest(subject: Subject, table: Table, ops: Sequence[str], part: dict[str, Any]) -> Sequence[str]:
-    """Return a short list of ops whose removal from the table is enough: halve the list while one half is enough."""
+    """Return a short list of ops that make the result correct when their table entries are turned off. The list is
+    halved as long as one of the halves is sufficient.
+    """
     while len(ops) > 1:
         middle = len(ops) // 2
         halves = (ops[:middle], ops[middle:])

@@ -157,7 +157,7 @@ def _moved(statement: ast.stmt, around: Around) -> list[str]:
 
 
 def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:
-    """Return a statement's outermost calls that do not read variables of the function."""
+    """Return the calls in a statement that read no variables of the function. Calls inside these calls are left out."""
     expression = statement.test if isinstance(statement, ast.If) else getattr(statement, "value", None)
     calls, nodes = [], [] if isinstance(statement, ast.Expr) or expression is None else [expression]
     while nodes:
@@ -215,8 +215,8 @@ def without_context(statement: ast.stmt, around: Around) -> ast.stmt | None:
 
 
 def left_out(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Remove a statement on which the result may not depend: a call, an assertion, or an ``if`` that contains only such
-    statements or ``raise``.
+    """Remove a statement that might not affect the result: a call, the assignment of a call's result, an assertion, or
+    an ``if`` without ``else`` that contains only these statements or ``raise``.
     """
     if not _may_have_no_result(statement):
         return None

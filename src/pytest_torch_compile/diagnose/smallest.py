@@ -39,7 +39,7 @@ class Part:
 
 def smallest_module(subject: Subject) -> list[str]:
     """Return a line about the smallest submodule that fails when it is checked alone. The submodule must have a finding
-    of the same kind as the failed check, or of a kind that can cause its finding.
+    of the same kind as the failed check, or a finding that can cause the failed check's finding.
     """
     kinds = set(subject.kinds)
     if subject.work.optimizer is not None and kinds & set(get_args(WrongResult)):
@@ -67,7 +67,11 @@ def smallest_module(subject: Subject) -> list[str]:
     subject.report.fault = replace(subject.report.fault, module=smallest.name, module_type=kind)
     if shown & subject.kinds and subject.report.fault.stage:
         subject.smallest = smallest.changes(subject.work)
-    same = "the same finding" if shown & subject.kinds else f"findings of the kind {', '.join(sorted(shown & kinds))}"
+    same = (
+        "the same finding"
+        if shown & subject.kinds
+        else f"a finding that may be the cause ({', '.join(sorted(shown & kinds))})"
+    )
     return [f"smallest module: {smallest.name} ({kind}) has {same} when it is checked alone{remark}"]
 
 
@@ -107,7 +111,7 @@ def _cheapest_backend(subject: Subject) -> str | None:
 
 def parts_of(work: Work) -> dict[str, Part]:
     """Return the target's submodules by path, each with the arguments of its calls in eager. If the target is a
-    function, these are the modules that the function reaches, and their submodules.
+    function, return the modules that the function uses as closed-over or global variables, and their submodules.
     """
     inputs = captured(work)
     return {

@@ -79,13 +79,13 @@ def _own_branch(subject: Subject, kinds: Collection[str]) -> str:
     where = ", ".join(dict.fromkeys(place.shown() for place in places))
     if _leaves(report, kinds) == _leaves(subject.report, kinds):
         return (
-            f"stage: not in torch. The code branches on is_compiling() ({where}), and eager has the same findings when "
-            "it takes the branch for compiled code"
+            f"stage: the cause is not in torch. The code branches on is_compiling() ({where}), and the eager run has "
+            "the same findings when it takes the branch for compiled code"
         )
     # The branch affects the results, but the finding can have other causes.
     return (
-        f"stage: unknown. The code branches on is_compiling() ({where}). When eager takes the branch for compiled "
-        "code, it fails too, but with different findings; remove the branch and run the check again"
+        f"stage: unknown. The code branches on is_compiling() ({where}). When the eager run takes the branch "
+        "for compiled code, it also fails, but with different findings; remove the branch and run the check again"
     )
 
 

@@ -54,7 +54,7 @@ class Subject:
 
     @property
     def kinds(self) -> set[str]:
-        """The kinds of the findings, except findings that a torch setting caused or that are not about the code."""
+        """The kinds of all findings except those that a torch setting caused or that are not about the code."""
         kinds = (finding.kind for finding in self.report.findings if not finding.cause)
         return {kind for kind in kinds if kind not in NO_VERDICT}
 
@@ -129,7 +129,7 @@ class Subject:
         return bool(shown)
 
     def is_right_in(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
-        """Return whether a trial ran without findings of these kinds, and without kinds that the failed check lacks."""
+        """Return whether a trial ran and has no findings of these kinds or of kinds that the failed check lacks."""
         return report is not None and {finding.kind for finding in report.findings} <= self.kinds - set(kinds)
 
 

@@ -1,8 +1,8 @@
 """Read the failures of a test run. The cause of a failure is taken from the test's checks or from the traceback.
 
 A cause consists of data that is the same in all affected tests and torch versions. Examples are the category and
-location of a graph break, the guard of a recompile, the stage of a wrong result, and the type and location of an
-exception.
+location of a graph break, the guard of a recompile, the torch.compile stage that causes a wrong result, and the type
+and location of an exception.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ class Route(Enum):
 
 @dataclass(frozen=True)
 class Cause:
-    """The common cause of a group of failures. Among causes of the same kind, ``what``, ``where`` and ``op`` identify
-    the cause.
+    """The common cause of a group of failures. ``what``, ``where`` and ``op`` distinguish causes of the same ``kind``.
 
-    Because a diagnosis has a time limit, its details about a wrong result may be incomplete in one of two runs.
-    ``may_be`` does not compare details that are missing.
+    A diagnosis has a time limit. So details about a wrong result may be missing in one run although another run
+    contains them. ``may_be`` does not compare details that are missing.
     """
 
     kind: str

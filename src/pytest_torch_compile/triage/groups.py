@@ -88,8 +88,8 @@ def _failures(runs: Runs) -> list[Failure]:
 
 
 def _ran(runs: Runs, test: str) -> bool:
-    """Return whether a test ran, or, for a file that could not be collected on the other version, whether any of its
-    tests ran.
+    """Return whether a test ran. If ``test`` is a file that could not be collected on the other torch version, return
+    whether any test in the file ran.
     """
     own = [run for name, run in runs.items() if name == test or name.startswith(f"{test}::")]
     return any(run.outcome != "skipped" for run in own)
@@ -117,8 +117,9 @@ def to_reproduce(groups: Sequence[Group], statuses: Collection[Status]) -> list[
 
 
 def reproduced(group: Group, runs: Runs) -> Group:
-    """Return the group with the same failure from these runs as its example. In these runs, each check tried to write a
-    reproduction, so the failure contains either the path of a script or the reason why there is no script.
+    """If the group's failure occurs in ``runs``, return the group with this new failure as its ``example``. In these
+    runs, each check tried to write a reproduction, so the new failure contains either the path of a script or the
+    reason why there is no script.
 
     A check writes one script, which reproduces only one of its findings.
     """

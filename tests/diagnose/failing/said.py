@@ -58,7 +58,7 @@ def said_of(target: Failing) -> Said:
         sorted(causes(report, target.kind)),
         report.fault.stage,
         report.fault.module,
-        [line for line in report.diagnosis if line.startswith("tried") or line.endswith("(confirmed by a run)")],
+        [line for line in report.diagnosis if line.startswith(("tried", "op: in a trial run"))],
     )
     _of_this_process[target.name] = said
     if FILE:

@@ -1,5 +1,7 @@
 """Stand-ins that let torch compile for a CUDA GPU on a machine without that GPU. For use only in a fresh process.
 
+The result is a plan: the code that Inductor generates for the GPU, and predictions of the kernels and the peak memory.
+
 The stand-ins replace names in torch for the rest of the process, so ``put_all`` runs only in a process that was started
 for planning. The docstring of each module describes what the module replaces and why:
 

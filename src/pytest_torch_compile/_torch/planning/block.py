@@ -120,7 +120,7 @@ def shape_of(shape: Any) -> list[int]:
 
 
 def aligned(*values: Any) -> list[torch.Tensor]:
-    """Return the values' tensors, reshaped to have equally many dimensions. Missing dimensions are inserted after the
+    """Return the values' tensors, reshaped to the same number of dimensions. Missing dimensions are inserted after the
     first dimension, which enumerates the programs.
     """
     tensors = [value.data if isinstance(value, Block) else torch.tensor([value], device="cpu") for value in values]

@@ -18,7 +18,7 @@ import torch
 # the user's settings.
 CHOICES: dict[str, tuple[Any, str]] = {
     "shape_padding": (False, "matrix products are not padded (shape_padding)"),
-    "max_autotune": (False, "no autotuning: libraries compute matrix products and convolutions (max_autotune)"),
+    "max_autotune": (False, "no autotuning: matrix products and convolutions use ATen kernels (max_autotune)"),
     "max_autotune_gemm": (False, "no autotuning of matrix products (max_autotune_gemm)"),
     "max_autotune_pointwise": (False, "no autotuning of pointwise kernels (max_autotune_pointwise)"),
     "coordinate_descent_tuning": (False, "no coordinate descent tuning of block sizes (coordinate_descent_tuning)"),

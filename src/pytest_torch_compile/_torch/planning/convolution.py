@@ -37,7 +37,7 @@ def put_convolutions(card: Card, assume: Callable[[str], None]) -> None:
         if tensor.device.type != "cuda":
             return layout(tensor, weight, backend)
         if unsure:
-            assume(f"convolutions use cuDNN and its memory formats; {unsure}")
+            assume(f"convolutions use cuDNN, and channels last if the input or weight is channels last; {unsure}")
         layouts = (suggest_memory_format(tensor), suggest_memory_format(weight))
         return next((one for one in layouts if one is not torch.contiguous_format), torch.contiguous_format)
 

@@ -98,8 +98,8 @@ class _Step(torch.autograd.Function):
 
 
 def _inside_torchs_engine(run: Callable[[], None], *, keep_graph: bool, create_graph: bool) -> None:
-    """Call ``run`` during a backward pass of torch's engine over a graph on the CPU. Compiled code releases its saved
-    tensors only during such a pass, which affects the peak memory.
+    """Call ``run`` during a backward pass of torch's engine over a graph on the CPU. Without this backward
+    pass, compiled code would not release its saved tensors early, and the peak memory would be too high.
     """
     with _disable_current_modes(), torch.enable_grad():
         output = _Step.apply(torch.zeros((), device="cpu", requires_grad=True), run)

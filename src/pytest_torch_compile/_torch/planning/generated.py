@@ -54,7 +54,7 @@ class Generator:
     launch: Callable[[str, str, Sequence[Any]], None] | None = None
 
     def clear(self) -> None:
-        """Forget all graphs before the next target."""
+        """Discard all graphs and reset the other fields, so that the next target can be compiled."""
         self.graphs, self.cudagraphs, self.call, self.launch = [], 0, 0, None
 
 

@@ -21,4 +21,4 @@ def not_recorded(card: Card) -> str:
     if (card.capability, release) in RECORDED:
         return ""
     major, minor = card.capability
-    return f"this was not verified for GPUs of compute capability {major}.{minor} with torch {release}"
+    return f"this choice was not verified for GPUs of compute capability {major}.{minor} with torch {release}"

@@ -170,7 +170,7 @@ def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _norm(func: Any, args: Any, kwargs: Any) -> Any:
-    """Compute a normalization in float32, as on a GPU, where its statistics are float32 as well."""
+    """Compute a normalization and its statistics in float32, as on a GPU."""
     wide = tree_map(lambda leaf: leaf.float() if _is_tensor(leaf) and leaf.dtype.itemsize == 2 else leaf, args)
     return func(*wide, **kwargs)
 
