@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import re
 import sys
 import sysconfig
@@ -79,14 +81,24 @@ def user_location(frames: list[Location]) -> Location:
 
 
 def is_torch(file: str) -> bool:
-    """Return whether a file belongs to torch."""
-    return "site-packages/torch/" in file.replace("\\", "/")
+    """Return whether a file belongs to torch, which may be installed or imported from its source folder."""
+    path = file.replace("\\", "/")
+    return "/site-packages/torch/" in path or "/dist-packages/torch/" in path or path.startswith(_torch_folder())
+
+
+@functools.cache
+def _torch_folder() -> str:
+    """Return the folder from which torch is imported, with a slash at the end."""
+    spec = importlib.util.find_spec("torch")
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return folders[0].replace("\\", "/").rstrip("/") + "/" if folders else "torch is not installed"
 
 
 def is_library(file: str) -> bool:
-    """Return whether a file belongs to an installed package or to Python's standard library."""
+    """Return whether a file belongs to torch, to another installed package or to Python's standard library."""
     path = file.replace("\\", "/")
-    return "/site-packages/" in path or "/dist-packages/" in path or path.startswith((_STDLIB, "<frozen"))
+    installed = "/site-packages/" in path or "/dist-packages/" in path
+    return installed or path.startswith((_STDLIB, "<frozen")) or is_torch(path)
 
 
 def is_own(file: str, packages: frozenset[str] = frozenset()) -> bool:
