@@ -1,8 +1,23 @@
-"""Fixtures that all suites share."""
+"""Fixtures that all suites share, and the distribution of GPUs among pytest-xdist workers."""
 
+import os
 from typing import Any
 
 import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give each pytest-xdist worker another GPU as its first GPU, so that the workers do not all use the memory of
+    the same GPU. Every worker can still use all GPUs, for the distributed tests.
+    """
+    worker = getattr(config, "workerinput", {}).get("workerid", "")
+    if worker and str(config.getoption("--compile-device", None)).startswith("cuda"):
+        import torch
+
+        names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
+        gpus = names.split(",")
+        first = int(worker.removeprefix("gw")) % len(gpus)
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[first:] + gpus[:first])
 
 
 @pytest.fixture(autouse=True)
