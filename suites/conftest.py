@@ -1,6 +1,8 @@
 """Fixtures that all suites share, and the distribution of GPUs among pytest-xdist workers."""
 
+import gc
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,11 +23,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
-    """Build every model and input from the same random state."""
+def seeded() -> Iterator[None]:
+    """Build every model and input from the same random state. Afterwards, release the GPU memory that torch keeps for
+    later use, because other pytest-xdist workers need it.
+    """
     import torch
 
     torch.manual_seed(0)
+    yield
+    if torch.cuda.is_initialized():
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 @pytest.fixture
