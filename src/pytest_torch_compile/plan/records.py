@@ -54,8 +54,8 @@ class PlannedGraph:
 
     ``calls`` contains, for each run of the graph, the number (1, 2, ...) of the call that ran it. ``bytes_moved`` is
     the number of bytes that the graph's kernels read and write, as counted by Inductor, or None if Inductor could not
-    count them. ``lines`` maps the graph's ops to the first line of user code that calls them, if known. ``flops`` maps a
-    dtype to the number of floating-point operations of the matrix products, convolutions and attention in this dtype.
+    count them. ``lines`` maps the graph's ops to the first line of user code that calls them, if known. ``flops`` maps
+    a dtype to the number of floating-point operations of the matrix products, convolutions and attention in this dtype.
     """
 
     code: str
