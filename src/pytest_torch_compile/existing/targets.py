@@ -180,9 +180,9 @@ def _methods(kind: type, name: str) -> Iterator[_Entry]:
     if issubclass(kind, _CALLED_BY_TORCH):
         return
     inherited = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
-    if "__call__" not in vars(kind) and isinstance(inherited, types.FunctionType):
-        if inherited is not torch.nn.Module.__call__:
-            yield _Entry(f"{name}.__call__", inherited, kind, "method")
+    is_modules = "__call__" in vars(kind) or inherited is torch.nn.Module.__call__
+    if isinstance(inherited, types.FunctionType) and not is_modules:
+        yield _Entry(f"{name}.__call__", inherited, kind, "method")
     for key, value in list(vars(kind).items()):
         if key.startswith("_") and key != "__call__":
             continue

@@ -275,7 +275,7 @@ class TensorObject:
         return TensorState.of(self.value)
 
     def put(self, content: TensorState) -> None:
-        """Restore the tensor to this state."""
+        """Restore the tensor to the state in ``content``."""
         content.put(self.value)
 
     def replaced(self, content: TensorState, replace: Replace) -> TensorState:
