@@ -136,8 +136,9 @@ class Ledger:
 
     @property
     def _may_look_further(self) -> bool:
-        """Whether a target that has had its chance may have another eager run: these runs are below their share, or
-        less time was spent than is available so far, and much more time is left than other targets need.
+        """Whether a target that already had an eager run may have another. Either these runs took less than their share
+        of the time, or there is time to spare: the checks so far took less time than was available, and the remaining
+        time is more than twice what other targets need.
         """
         available = self.time.limit * self.time.progress
         spare = self.time.spent < available and self.time.left > 2 * self._kept_for_others
