@@ -74,7 +74,7 @@ def test_eight_compilations_are_the_most() -> None:
     assert (decision.times.outcome, len(decision.samples), asked[-1]) == ("inconclusive", 8, 1)
 
 
-@pytest.mark.parametrize("counts", [{"graphs": 2}, {"guards": 31}, {"syncs": 1}, {"graphs": 0}], ids=str)
+@pytest.mark.parametrize("counts", [{"graphs": 2}, {"guards": 95}, {"syncs": 1}, {"graphs": 0}], ids=str)
 def test_what_no_tuning_chooses_is_certain_at_once(counts: dict[str, int]) -> None:
     decision, asked = decided(sample(**counts), before=[])
     assert (len(decision.worse), decision.varying, asked, decision.changed) == (1, (), [], True)
@@ -90,7 +90,7 @@ def test_tuned_count_takes_one_more_compilation() -> None:
 
 @pytest.mark.parametrize(
     ("counts", "further"),
-    [({"guards": 31}, [1]), ({"kernels": 10}, [1]), ({"guards": 31, "kernels": 10}, [1])],
+    [({"guards": 95}, [1]), ({"kernels": 10}, [1]), ({"guards": 95, "kernels": 10}, [1])],
     ids=["certain at once", "tuned", "both"],
 )
 def test_worse_count_that_is_certain_ends_the_confirmation_of_times(counts: dict[str, int], further: list[int]) -> None:
