@@ -118,7 +118,7 @@ def test_one_stored_run_is_enough_for_a_count() -> None:
 
 
 def test_count_is_allowed() -> None:
-    decision, asked = decided(sample(kernels=10, guards=31), allow_more={"kernels": 1, "guards": None})
+    decision, asked = decided(sample(kernels=10, guards=95), allow_more={"kernels": 1, "guards": None})
     assert (decision.differences, decision.varying, asked) == ((), (), [])
 
 
@@ -128,7 +128,7 @@ def test_fewer_kernels_are_a_change_and_no_loss() -> None:
 
 
 def test_without_figures_times_are_open_and_what_is_certain_stays() -> None:
-    decision, asked = decided(sample(0.1, guards=31, kernels=10))
+    decision, asked = decided(sample(0.1, guards=95, kernels=10))
     assert (decision.times.outcome, asked) == ("inconclusive", [7])
     assert decision.times.reason == "a change was measured, but not confirmed: the fresh process failed"
     assert [one.quantity.name for one in decision.worse] == ["guards"]
