@@ -202,7 +202,7 @@ def practice(entry: dict[str, Any]) -> str:
         published = [f"- Published elsewhere: {entry['published']}"] if "published" in entry else []
         parts += ["## Figures", "\n".join([*published, *(f"- {figure}" for figure in entry.get("measured", []))])]
     parts += ["## Tests", "\n".join(f"- `{path}`" for path in entry["tests"])]
-    parts += [f"Run with {entry['versions']}.", "[All practices](../coverage.md)"]
+    parts += [f"Versions and date: {entry['versions']}.", "[All practices](../coverage.md)"]
     return "\n\n".join(parts) + "\n"
 
 

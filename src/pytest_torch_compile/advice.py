@@ -285,8 +285,8 @@ ONLY_INDUCTOR = (
 def for_break(found: GraphBreak, breaks: Sequence[GraphBreak] = ()) -> str:
     """Return the fix for a graph break: the plugin's advice for a known category, and torch's hint otherwise.
 
-    ``breaks`` contains all breaks of the run; any of the others may have caused this break. If the line that caused the
-    break is in an installed package, the user cannot change it, so the fixes in the user's code come first.
+    ``breaks`` contains all breaks of the run, because another break may have caused this one. The user cannot change a
+    line in an installed package, so if such a line caused the break, the fix starts with changes to the user's code.
     """
     if found.numbers and found.category in NUMBERS_BREAK:
         fix = f"{' and '.join(found.numbers)}: {NUMPY_NUMBER}"

@@ -209,7 +209,7 @@ def test_step_without_time_does_not_end_the_others_and_names_the_option(monkeypa
     assert lines == [
         "found",
         "the diagnosis reached its limit of 3 s before it could search for the dear one, another: use "
-        "diagnose='full' (--compile-diagnose=full) to allow up to ten minutes",
+        "diagnose='full' (--compile-diagnose=full) to allow the diagnosis up to ten minutes",
     ]
 
 

@@ -88,6 +88,11 @@ def test_runs_that_only_look_for_new_lines_are_bounded(half_way):
     assert half_way.wants("f", Signature(("f", 2), (2,))) is None
     assert NOT_LOOKED_AT in half_way.targets["f"].left_out
     assert half_way.wants("g", Signature(("g",), (2,))) is not None  # the first call of a target is always looked at
+    half_way.time.spent = 40.0  # less than half of the time, and no other target needs any
+    assert half_way.wants("f", Signature(("f", 2), (2,))) is not None
+    half_way.targets["h"] = Noticed()
+    half_way.note(Family(), Checked("h", "test", report=object(), seconds=30.0), (), {}, Signature(("h",), ()))
+    assert half_way.wants("f", Signature(("f", 3), (2,))) is None  # the targets to come need 30 of the 60 seconds
 
 
 def test_refused_call_is_tried_in_other_tests():

@@ -149,6 +149,19 @@ def test_call_whose_backward_cannot_be_repeated_is_checked_once(library):
     assert rows(result)["Layer"] == "works 1 checked"
 
 
+@pytest.mark.parametrize("base", ["_Base", "Base"])
+def test_call_method_of_a_base_class_is_observed(library, base):
+    result = library(
+        f"class {base}(nn.Module):\n    def __call__(self, x):\n        return self.forward(x)\n"
+        f"class Layer({base}):\n    def forward(self, x):\n        print(1)\n        return x + 1\n"
+        f"class _Private({base}):\n    def forward(self, x):\n        print(1)\n        return x + 2\n",
+        "def test_a():\n    somelib.Layer()(torch.ones(2))\n    somelib._Private()(torch.ones(2))\n",
+    )
+    found = {name: row.split()[0] for name, row in rows(result).items()}
+    assert found == {"Layer": "breaks"} | ({"Base": "breaks"} if base == "Base" else {})
+    assert rows(result)["Layer"].startswith("breaks 1 checked")
+
+
 def test_number_of_shapes_is_bounded(library):
     sizes = SIZES.replace("(2, 3, 4, 5, 6)", "(2, 3, 1, 0)")
     result = library("def scaled(x):\n    return x * 2\n", sizes, "--compile-existing-shapes=2")

@@ -28,7 +28,7 @@ _DYNAMIC_OUTPUTS = {
     "masked_select": "torch.masked_select and x[mask] return a data-dependent number of "
     "elements; use torch.where(mask, x, fill), or multiply by the mask",
     "_?unique": "torch.unique returns a data-dependent number of elements; call it "
-    "outside the compiled function, or sort it and compare neighboring elements",
+    "outside the compiled function, or sort its input and compare neighboring elements",
     "repeat_interleave": "pass the length of the result: torch.repeat_interleave(x, repeats, output_size=n)",
     "bincount": "torch.bincount returns a data-dependent number of bins; use "
     "torch.zeros(n, dtype=x.dtype).scatter_add(0, x, torch.ones_like(x))",

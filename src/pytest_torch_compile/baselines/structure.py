@@ -81,8 +81,8 @@ def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Findi
     """Return a finding for each count of a check that is higher in ``after`` than in ``before``, even if the budget
     allows the higher count. Only the number of guards has a tolerance.
 
-    ``break_finding`` creates the finding for a new graph break. Its arguments are the break's fingerprint and a text
-    about the numbers of breaks.
+    ``break_finding`` creates the finding for a new graph break. Its arguments are the break's fingerprint and a
+    message that contains the number of breaks.
     """
     findings = []
     for old, new, name in _pairs(before, after):

@@ -57,8 +57,8 @@ def _result(subject: Subject, report: CompileReport) -> str:
 def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield possible changes as (description, changes) pairs.
 
-    The keys of ``changes`` are fields of ``Work`` or ``Compiling``, ``switches`` (dynamo's options to turn
-    on), and ``adaptation`` (a change to the calls).
+    Each key of ``changes`` is the name of a field of ``Work`` or ``Compiling``, or one of two special keys:
+    ``switches`` (dynamo's options to turn on) and ``adaptation`` (a change to the calls).
     """
     calls, names = subject.work.calls, argument_names(subject.work.target)
     values: dict[Name, list[Any]] = {}

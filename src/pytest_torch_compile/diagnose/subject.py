@@ -18,7 +18,7 @@ from ..numerics import Tolerances
 Examine = Callable[[Work, Compiling, Budget, Tolerances], CompileReport]
 
 
-MORE_TIME = "use diagnose='full' (--compile-diagnose=full) to allow up to ten minutes"
+MORE_TIME = "use diagnose='full' (--compile-diagnose=full) to allow the diagnosis up to ten minutes"
 
 
 class OutOfTime(Exception):

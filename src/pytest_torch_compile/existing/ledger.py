@@ -22,8 +22,8 @@ from .verdicts import LIKE_OTHERS
 # ``_SHARES[n]``; beyond the last entry, the share decreases with each further check.
 _SHARES = (1.0, 0.7, 0.6, 0.5)
 # An eager run determines whether a call computes anything and executes new lines. Many of these runs do not lead to a
-# check. Together, the runs that lead to no check may take at most this share of the time available so far; the first
-# few runs of each target are always allowed.
+# check. Together, the runs that lead to no check may take at most this share of the time available so far, unless there
+# is time to spare; the first few runs of each target are always allowed.
 _SHARE_IN_VAIN = 0.15
 # The expected duration of the first check in a test run, in seconds. A later check is expected to take as long as the
 # average check so far.
@@ -118,7 +118,7 @@ class Ledger:
             self._leave_out(target, TOO_MANY_SHAPES)
             return None
         had_its_chance = target.checks or target.in_vain >= MOST_TRIES
-        if had_its_chance and self._in_vain > self.time.limit * self.time.progress * _SHARE_IN_VAIN:
+        if had_its_chance and not self._may_look_further:
             self._leave_out(target, NOT_LOOKED_AT)
             return None
         return family
@@ -133,6 +133,16 @@ class Ledger:
         target.lines |= lines
         target.trained = target.trained or trains
         return ""
+
+    @property
+    def _may_look_further(self) -> bool:
+        """Whether a target that already had an eager run may have another. Either these runs took less than their share
+        of the time, or there is time to spare: the checks so far took less time than was available, and the remaining
+        time is more than twice what other targets need.
+        """
+        available = self.time.limit * self.time.progress
+        spare = self.time.spent < available and self.time.left > 2 * self._kept_for_others
+        return spare or self._in_vain <= available * _SHARE_IN_VAIN
 
     @property
     def _kept_for_others(self) -> float:

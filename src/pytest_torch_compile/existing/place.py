@@ -18,7 +18,7 @@ from ..numerics.tree import is_a
 # Code that these modules call is being traced, differentiated or timed.
 _REFUSED = {
     **CALLS_WHILE,
-    "hypothesis": "the test runs under Hypothesis, which times every example",
+    "hypothesis": "the test runs under Hypothesis, which puts a time limit on every example",
     "pytest_benchmark": "the test measures speed with pytest-benchmark",
 }
 _MUTATING = frozenset({"apply", "_apply", "load_state_dict", "state_dict", "register_parameter", "__setattr__"})

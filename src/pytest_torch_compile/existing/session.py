@@ -161,7 +161,8 @@ class ExistingSession:
             )
             return
         left = sum(1 for reasons in self._left_out.values() if reasons)
-        waiting = f"targets with calls that were not checked because of the time limit or the limit on shapes: {left}"
+        limits = "the time limit or the limit on the number of shapes"
+        waiting = f"targets with calls that were not checked because of {limits}: {left}"
         for line in [*table(self._rows, self._seconds, waiting if left else ""), *self._kept()]:
             terminalreporter.write_line(terminal(line))
 

@@ -114,7 +114,8 @@ class Targets:
         if entry.kind == "module" and (kind not in self._classes or issubclass(kind, torch.jit.ScriptModule)):
             return None
         if entry.kind == "module" or entry.function.__name__ == "__call__":
-            return self._narrowed(Called(name, owner, args, kwargs))
+            public = next((self._classes[base] for base in kind.__mro__ if base in self._classes), "")
+            return self._narrowed(Called(public, owner, args, kwargs)) if public else None
         method = types.MethodType(entry.function, owner)
         return self._narrowed(Called(f"{name}.{entry.function.__name__}", method, args, kwargs))
 
@@ -173,9 +174,15 @@ def _as_function(value: Any) -> types.FunctionType | None:
 
 
 def _methods(kind: type, name: str) -> Iterator[_Entry]:
-    """Yield the public methods that a class itself defines."""
+    """Yield the public methods that a class itself defines, and its ``__call__`` method, even if a base class defines
+    it. Calls through ``torch.nn.Module.__call__`` are observed separately.
+    """
     if issubclass(kind, _CALLED_BY_TORCH):
         return
+    inherited = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
+    is_modules = "__call__" in vars(kind) or inherited is torch.nn.Module.__call__
+    if isinstance(inherited, types.FunctionType) and not is_modules:
+        yield _Entry(f"{name}.__call__", inherited, kind, "method")
     for key, value in list(vars(kind).items()):
         if key.startswith("_") and key != "__call__":
             continue

@@ -123,13 +123,12 @@ def _detail(row: Row, package: str) -> str:
 
 
 def _line(found: GraphBreak, package: str) -> Location:
-    """Return the location of a break. For a break in the standard library, this is the innermost line of the package
-    that leads to the break.
+    """Return the location of a break. For a break that the package causes inside the standard library, such as in
+    ``copy.deepcopy``, this is the innermost line of the package that leads to the break.
     """
-    if found.module:
-        return found.location
-    own = [caller for caller in found.callers if f"/{package}/" in caller.file.replace("\\", "/")]
-    return own[-1] if own else found.location
+    own = [line for line in (*found.callers, found.location) if f"/{package}/" in line.file.replace("\\", "/")]
+    is_others = found.module and found.module.partition(".")[0] != package
+    return found.location if is_others or not own else own[-1]
 
 
 def _owner(module: str, package: str) -> str:

@@ -239,7 +239,7 @@ _DIFFERS = {
 }
 _NO_MODULE = (
     "the first module that differs is unknown: no module's output differs when the outputs of all modules are recorded "
-    "(recording changes which ops are fused)"
+    "(recording affects which ops are fused)"
 )
 
 

@@ -267,7 +267,7 @@ class TensorObject:
         self.key = ("tensor", id(tensor))
 
     def has(self, content: TensorState) -> bool:
-        """Return whether the tensor is currently in this state."""
+        """Return whether the tensor's current contents equal ``content``."""
         return content.is_as(TensorState.of(self.value))
 
     def read(self) -> TensorState:
@@ -275,7 +275,7 @@ class TensorObject:
         return TensorState.of(self.value)
 
     def put(self, content: TensorState) -> None:
-        """Restore the tensor to this state."""
+        """Restore the tensor to the state in ``content``."""
         content.put(self.value)
 
     def replaced(self, content: TensorState, replace: Replace) -> TensorState:

@@ -68,8 +68,8 @@ class Snapshot:
         self.note(*roots)
 
     def note(self, *values: Any) -> None:
-        """Add all objects that are reachable from the values. During a run, install the run's replacements in these
-        objects.
+        """Add all objects that are reachable from the values. During a run, some objects, such as random number
+        generators, are replaced by new objects; if a run is active, create these for the added objects.
         """
         found = list(reached(values, closed=self._reached))
         self._reached |= {id(value): value for value in found}

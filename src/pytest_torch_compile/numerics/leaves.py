@@ -199,9 +199,9 @@ def _judge_by_spread(
     """If two eager runs differ, accept compiled results whose difference from eager is within a multiple of the
     difference between these runs.
 
-    The ``doubtful`` pairs passed against the reference although they differ much from eager. If two eager runs differ
-    by more than rounding, the reference is meaningless, so the results of these pairs are replaced. Otherwise, they are
-    kept.
+    The ``doubtful`` pairs were accepted by comparison with the reference, although they differ considerably from eager.
+    If two eager runs differ by more than rounding, the reference is meaningless, so these pairs are judged again by the
+    difference between the eager runs. Otherwise, their results are kept.
     """
     _dirty_free_memory(failing)
     again = repeat() or {}

@@ -161,7 +161,7 @@ class Level:
         )
 
     def is_unrelated(self, dtype: torch.dtype) -> bool:
-        """Return whether the reference computed a different function, for example with different random numbers."""
+        """Return whether the reference cannot be compared with eager, for example because its random numbers differ."""
         return self.relative > UNRELATED.get(real_dtype(dtype), UNRELATED_OTHER)
 
 

@@ -54,7 +54,8 @@ class PlannedGraph:
 
     ``calls`` contains, for each run of the graph, the number (1, 2, ...) of the call that ran it. ``bytes_moved`` is
     the number of bytes that the graph's kernels read and write, as counted by Inductor, or None if Inductor could not
-    count them. ``lines`` maps the graph's ops to the first line of user code that calls them, if known.
+    count them. ``lines`` maps the graph's ops to the first line of user code that calls them, if known. ``flops`` maps
+    a dtype to the number of floating-point operations of the matrix products, convolutions and attention in this dtype.
     """
 
     code: str
@@ -64,6 +65,7 @@ class PlannedGraph:
     bytes_moved: int | None
     calls: tuple[int, ...]
     lines: Mapping[str, Location] = field(default_factory=dict)
+    flops: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def launches(self) -> int:
@@ -116,6 +118,16 @@ class Plan(CompileReport):
         """
         moved = [graph.bytes_moved for graph in self.planned]
         return None if None in moved else sum(one for one in moved if one is not None)
+
+    @property
+    def flops(self) -> dict[str, int]:
+        """The number of floating-point operations of the last call's matrix products, convolutions and attention, keyed
+        by dtype.
+        """
+        found: Counter[str] = Counter()
+        for graph, times in self._runs_in_last_call():
+            found.update({dtype: flops * times for dtype, flops in graph.flops.items()})
+        return dict(found)
 
     @property
     def cudagraph_skips(self) -> tuple[str, ...]:

@@ -205,7 +205,7 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
         kernels, libraries = launches(graph.source, graph.stacks, known)
         lines, runs = lines_of_ops(graph.ops), tuple(graph.runs)
         answer.graphs.append(
-            PlannedGraph(graph.source, graph.backward, kernels, libraries, graph.bytes_moved, runs, lines)
+            PlannedGraph(graph.source, graph.backward, kernels, libraries, graph.bytes_moved, runs, lines, graph.flops)
         )
         errors = {name: kernel.build.error for name, kernel in known.items() if kernel.build and kernel.build.error}
         answer.findings += [_not_compiled(one, errors[one.name]) for one in kernels if one.name in errors]

@@ -197,7 +197,7 @@ class Judge:
 
 
 class _References:
-    """The reference runs, such as eager in float64. They run on the CPU, and only if a comparison needs them."""
+    """The runs that serve as references, such as eager in float64. They run on the CPU if a comparison needs them."""
 
     def __init__(self, judge: Judge, values: Values, box: Any) -> None:
         calls = [call if judge.train else call.under(torch.no_grad) for call in judge.calls]

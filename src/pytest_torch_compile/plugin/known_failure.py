@@ -86,7 +86,7 @@ def _arguments(reason: Any = "", kind: Any = None, torch: Any = None) -> tuple[A
 
 
 def apply(report: pytest.TestReport, error: BaseException | None, failures: Sequence[KnownFailure]) -> None:
-    """Report an expected failure as xfailed, and a test that no longer fails as failed."""
+    """Report an expected failure as xfailed. If the test no longer fails, report it as failed."""
     if error is None and report.passed:
         reasons = "; ".join(failure.reason for failure in failures)
         report.outcome = "failed"

@@ -21,8 +21,8 @@ OPTIONS: dict[str, str] = {
     "s3://bucket/folder for loading and saving artifacts",
     "report": "folder for report.json, report.html and summary.md, relative to the root directory",
     "diagnose": "diagnosis of failed checks: off, auto or full; auto finds the compile stage that causes the failure, "
-    "and tests fixes (time limit: twice the duration of the check, but at least 3 s and at most 60 s); full also finds "
-    "the smallest module that fails (time limit: 10 minutes)",
+    "and tries out fixes (time limit: twice the duration of the check, but at least 3 s and at most 60 s); full also "
+    "finds the smallest module that fails (time limit: 10 minutes)",
     "repro": (
         "folder for scripts that reproduce failed checks, relative to the root directory: one script for each check, "
         "kept only if the script fails in the same way as the check"

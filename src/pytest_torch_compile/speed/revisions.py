@@ -145,7 +145,9 @@ def compared_plans(
             )
         elif test not in base:
             compared.append(
-                ComparedPlan(test, None, "no planned counts in the base revision: the test is new, or failed there")
+                ComparedPlan(
+                    test, None, "no counts from a plan for the base revision: the test is new, or failed there"
+                )
             )
         else:
             change = planned.compare(base[test]["entry"], here[test]["entry"])

@@ -1,4 +1,5 @@
-"""Fix the decisions that Inductor makes by timing candidates on the GPU, so that plans are reproducible.
+"""Replace the decisions that Inductor makes by timing candidates on the GPU with constant choices. So plans are
+reproducible.
 
 The fast path of torch's encoder layers is turned off as well: it is a C++ operator without generated code, and cannot
 be traced without the GPU.

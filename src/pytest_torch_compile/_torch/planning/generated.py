@@ -10,16 +10,19 @@ backward pass and later calls. This module replaces:
 
 Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
 ``compile_to_module``, ``count_bytes``, ``graph`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``,
-``PyCodeCache`` and the names above.
+``PyCodeCache``, ``torch.utils._pytree`` and the names above.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_iter, tree_map
+from torch.utils.flop_counter import flop_registry
 
 
 @dataclass
@@ -29,6 +32,8 @@ class Generated:
 
     ``runs`` contains, for each run of the graph, the number (1, 2, ...) of the call that ran it. ``kernels`` maps
     kernel names to sources. ``ops`` maps each op of the graph to the stack trace of its first call in user code.
+    ``flops`` maps a dtype, such as ``bfloat16``, to the number of floating-point operations of the matrix products,
+    convolutions and attention in this dtype.
     """
 
     source: str
@@ -38,6 +43,7 @@ class Generated:
     runs: list[int] = field(default_factory=list)
     kernels: dict[str, str] = field(default_factory=dict)
     ops: dict[str, str] = field(default_factory=dict)
+    flops: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -145,7 +151,8 @@ def _generated(graph: Any, code: Any) -> Generated:
     except Exception:  # only an estimate; some nodes with dynamic shapes have no size
         moved = None
     backward = bool(getattr(graph, "is_backward", False))
-    return Generated(str(getattr(text, "value", text)), dict(nodes), backward, moved, ops=_ops(graph.graph.nodes))
+    source, ops, flops = str(getattr(text, "value", text)), _ops(graph.graph.nodes), _flops(graph.graph.nodes)
+    return Generated(source, dict(nodes), backward, moved, ops=ops, flops=flops)
 
 
 def _ops(nodes: Any) -> dict[str, str]:
@@ -155,6 +162,24 @@ def _ops(nodes: Any) -> dict[str, str]:
         if op is not None and stack:
             found.setdefault(str(getattr(op, "_overloadpacket", op)), stack)
     return found
+
+
+def _flops(nodes: Iterable[Any]) -> dict[str, int]:
+    """Return the number of floating-point operations in each dtype, as ``torch.utils.flop_counter`` counts them. For a
+    dynamic size, the size of the first call is used.
+    """
+    found: Counter[str] = Counter()
+    for node in nodes:
+        formula = flop_registry.get(getattr(node.target, "overloadpacket", node.target))
+        if node.op != "call_function" or formula is None:
+            continue
+        args, kwargs = tree_map(lambda value: value.meta.get("val") if isinstance(value, torch.fx.Node) else value,
+                                (node.args, node.kwargs))  # fmt: skip
+        flops = formula(*args, **kwargs, out_val=node.meta.get("val"))
+        dtypes = [value.dtype for value in tree_iter(args) if isinstance(value, torch.Tensor)]
+        name = str(dtypes[0]).removeprefix("torch.") if dtypes else ""
+        found[name] += int(flops.node.hint if isinstance(flops, torch.SymInt) else flops)
+    return dict(found)
 
 
 def _noting(call: Callable[..., Any], graph: Generated, generator: Generator) -> Callable[..., Any]:

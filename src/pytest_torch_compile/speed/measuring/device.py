@@ -86,7 +86,7 @@ class DeviceBusy(RuntimeError):
 
 @contextmanager
 def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None) -> Iterator[None]:
-    """Reserve the device for one speed test inside the ``with`` block, so that no other process measures on it.
+    """Inside the ``with`` block, reserve the device for one speed test: no other process runs measurements on it.
 
     A child process that measures for this process inherits the lock through an environment variable.
 

@@ -1,0 +1,37 @@
+"""The detail that the table shows for a target."""
+
+import pytest
+
+from pytest_torch_compile.existing import verdicts
+from pytest_torch_compile.existing.checking import Checked
+from pytest_torch_compile.findings import CompileReport, Finding
+from pytest_torch_compile.observation import GraphBreak, Location
+
+SITE = "/env/lib/python3.12/site-packages"
+OWN, COPY, OTHER = (
+    Location(f"{SITE}/somelib/layer.py", 7),
+    Location("/usr/lib/python3.12/copy.py", 153),
+    Location(f"{SITE}/dependency/ops.py", 3),
+)
+
+
+def found(location, callers, module):
+    return GraphBreak(location, "reason", "other", "fingerprint", callers=callers, module=module, installed=True)
+
+
+@pytest.mark.parametrize(
+    ("graph_break", "detail"),
+    [
+        (found(COPY, (OWN,), "somelib.layer"), "own code: somelib/layer.py:7"),
+        (found(COPY, (OWN,), ""), "own code: somelib/layer.py:7"),
+        (found(OWN, (), "somelib.layer"), "own code: somelib/layer.py:7"),
+        (found(OTHER, (OWN,), "dependency.ops"), "in dependency: dependency/ops.py:3"),
+    ],
+    ids=["in the standard library, for the package", "in the standard library", "own line", "in a dependency"],
+)
+def test_break_is_shown_at_the_line_of_its_owner(graph_break, detail):
+    report = CompileReport("somelib.Layer", "default", "eager", "2.13", "cpu")
+    report.findings = [Finding("graph-break", "graph break")]
+    report.observation.graph_breaks = [graph_break]
+    (row,) = verdicts.rows([Checked("somelib.Layer", "test_a", report)], {}, "somelib")
+    assert row.detail.startswith(detail)
