@@ -1,6 +1,6 @@
 """Replay real history: plan fixed models of a library in each of its releases, and compare the counts of neighbours.
 
-    PYTHONPATH=src:. python -m benchmarks.speed.history run transformers timm diffusers   # resumed if interrupted
+    PYTHONPATH=src:. python -m benchmarks.speed.history run transformers   # half an hour on two cores, resumed if interrupted
     PYTHONPATH=src:. python -m benchmarks.speed.history table
 
 Every release is installed in a folder of its own, with its dependencies but with this environment's torch. A plan needs
@@ -31,8 +31,6 @@ RELEASES = {
     "diffusers": ["0.30.3", "0.31.0", "0.32.2", "0.33.1", "0.34.0", "0.35.2", "0.36.0", "0.37.1", "0.38.0", "0.39.0",
                   "0.40.0", "0.41.0", "0.42.1"],
 }  # fmt: skip
-# Needed by old releases and removed in newer versions of the packages.
-PINS = {"diffusers": ["transformers==5.0.0"]}
 # A count that a GPU pays for. More guards cost only time on the host.
 COSTS = {"kernels", "library_calls", "memory", "bytes_moved", "graph_breaks", "recompiles", "graphs"}
 
