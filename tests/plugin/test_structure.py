@@ -181,11 +181,18 @@ def test_check_of_another_target_is_not_held_to_this_one():
 
 
 def test_guards_of_checks_are_compared_where_both_have_them():
-    before, after = structure.entry("t", [check(guards=5)]), structure.entry("t", [check(guards=6)])
-    assert structure.differences(before, after) == ["guards 5 -> 6"]
+    before, after = structure.entry("t", [check(guards=5)]), structure.entry("t", [check(guards=70)])
+    assert structure.differences(before, after) == ["guards 5 -> 70"]
     (found,) = structure.worse(before, after, broken)
-    assert (found.kind, found.message) == ("structure", "6 guards, but the baseline has 5")
+    assert (found.kind, found.message) == ("structure", "70 guards, but the baseline has 5")
     assert structure.worse(structure.entry("t", [check()]), after, broken) == []
+
+
+@pytest.mark.parametrize(("before", "tolerated"), [(5, 69), (1_000, 1_064), (2_000, 2_100)])
+def test_few_more_guards_are_tolerated(before, tolerated):
+    stored = structure.entry("t", [check(guards=before)])
+    assert structure.worse(stored, structure.entry("t", [check(guards=tolerated)]), broken) == []
+    assert len(structure.worse(stored, structure.entry("t", [check(guards=tolerated + 1)]), broken)) == 1
 
 
 def test_more_graphs_are_worse_unless_a_new_break_made_them():

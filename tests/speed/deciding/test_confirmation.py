@@ -74,7 +74,7 @@ def test_eight_compilations_are_the_most() -> None:
     assert (decision.times.outcome, len(decision.samples), asked[-1]) == ("inconclusive", 8, 1)
 
 
-@pytest.mark.parametrize("counts", [{"graphs": 2}, {"guards": 31}, {"syncs": 1}, {"graphs": 0}], ids=str)
+@pytest.mark.parametrize("counts", [{"graphs": 2}, {"guards": 95}, {"syncs": 1}, {"graphs": 0}], ids=str)
 def test_what_no_tuning_chooses_is_certain_at_once(counts: dict[str, int]) -> None:
     decision, asked = decided(sample(**counts), before=[])
     assert (len(decision.worse), decision.varying, asked, decision.changed) == (1, (), [], True)
@@ -90,7 +90,7 @@ def test_tuned_count_takes_one_more_compilation() -> None:
 
 @pytest.mark.parametrize(
     ("counts", "further"),
-    [({"guards": 31}, [1]), ({"kernels": 10}, [1]), ({"guards": 31, "kernels": 10}, [1])],
+    [({"guards": 95}, [1]), ({"kernels": 10}, [1]), ({"guards": 95, "kernels": 10}, [1])],
     ids=["certain at once", "tuned", "both"],
 )
 def test_worse_count_that_is_certain_ends_the_confirmation_of_times(counts: dict[str, int], further: list[int]) -> None:
@@ -118,7 +118,7 @@ def test_one_stored_run_is_enough_for_a_count() -> None:
 
 
 def test_count_is_allowed() -> None:
-    decision, asked = decided(sample(kernels=10, guards=31), allow_more={"kernels": 1, "guards": None})
+    decision, asked = decided(sample(kernels=10, guards=95), allow_more={"kernels": 1, "guards": None})
     assert (decision.differences, decision.varying, asked) == ((), (), [])
 
 
@@ -128,7 +128,7 @@ def test_fewer_kernels_are_a_change_and_no_loss() -> None:
 
 
 def test_without_figures_times_are_open_and_what_is_certain_stays() -> None:
-    decision, asked = decided(sample(0.1, guards=31, kernels=10))
+    decision, asked = decided(sample(0.1, guards=95, kernels=10))
     assert (decision.times.outcome, asked) == ("inconclusive", [7])
     assert decision.times.reason == "a change was measured, but not confirmed: the fresh process failed"
     assert [one.quantity.name for one in decision.worse] == ["guards"]

@@ -40,6 +40,14 @@ def test_message_names_the_number_before_and_after() -> None:
     ]  # fmt: skip
 
 
+def test_message_contains_the_cost_of_guards_and_python_calls() -> None:
+    assert shown({"guards": 1_000}, {"guards": 1_400}) == [("guards 1,000 -> 1,400 (about 20 us per call)", True)]
+    assert shown({"python_calls": 800}, {"python_calls": 860}) == [
+        ("Python calls per call 800 -> 860 (about 6 us per call)", True)
+    ]
+    assert shown({"guards": 1_400}, {"guards": 1_000}) == [("guards 1,400 -> 1,000", False)]
+
+
 @pytest.mark.parametrize(
     ("name", "before", "after", "worse"),
     [
@@ -63,11 +71,12 @@ def test_fewer_is_a_loss_only_where_compiled_code_or_cuda_graphs_are_gone(
     [
         ("memory", 1_000_000, 1_010_000, 1_010_001),
         ("memory", 1_000_000, 990_000, 989_999),
-        ("python_calls", 100, 104, 105),
-        ("python_calls", 100, 96, 95),
-        ("python_calls", 10_000, 10_100, 10_101),
+        ("python_calls", 100, 130, 131),
+        ("python_calls", 100, 70, 69),
+        ("python_calls", 10_000, 10_500, 10_501),
         ("kernels", 1000, 1000, 1001),
-        ("guards", 1000, 1000, 1001),
+        ("guards", 1000, 1064, 1065),
+        ("guards", 2000, 2100, 2101),
     ],
 )
 def test_edge_of_the_tolerance(name: str, before: int, same: int, other: int) -> None:
@@ -96,14 +105,14 @@ def test_what_was_not_observed_is_not_compared() -> None:
 
 @pytest.mark.parametrize(
     ("name", "allowed", "most"),
-    [("kernels", 10, 110), ("kernels", 0.05, 105), ("memory", 0.05, 105), ("memory", 0, 101), ("python_calls", 2, 104)],
+    [("kernels", 10, 110), ("kernels", 0.05, 105), ("memory", 0.05, 105), ("memory", 0, 101), ("python_calls", 2, 130)],
 )
 def test_more_is_allowed_by_a_number_or_a_share_and_never_less_than_the_tolerance(
     name: str, allowed: float, most: int
 ) -> None:
     assert shown({name: 100}, {name: most}, allow_more={name: allowed}) == []
     assert shown({name: 100}, {name: most + 1}, allow_more={name: allowed})
-    assert shown({name: 100, "guards": 1}, {name: most, "guards": 2}, allow_more={name: allowed})
+    assert shown({name: 100, "graphs": 1}, {name: most, "graphs": 2}, allow_more={name: allowed})
 
 
 def test_none_leaves_a_quantity_out_and_no_other() -> None:

@@ -15,9 +15,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...baselines.structure import GUARDS_NUMBER, GUARDS_SHARE
 from ...findings import FindingKind
 from ..sample import Exact
-from .constants import MEMORY_SHARE, PYTHON_CALLS_NUMBER, PYTHON_CALLS_SHARE
+from .constants import (
+    GUARD_MICROSECONDS,
+    MEMORY_SHARE,
+    PYTHON_CALL_MICROSECONDS,
+    PYTHON_CALLS_NUMBER,
+    PYTHON_CALLS_SHARE,
+)
 
 # The stored values, keyed by the name of the quantity.
 Stored = Mapping[str, Sequence[int]]
@@ -30,7 +37,8 @@ AllowMore = Mapping[str, int | float | None]
 class Quantity:
     """A counted quantity. Its tolerance is the larger of ``share`` (a fraction of the stored value) and ``number``.
 
-    ``tuned`` is true if autotuning may change the quantity. ``planned`` is the quantity's title in a plan
+    ``tuned`` is true if autotuning may change the quantity. ``microseconds`` is the host time of one unit per call, if
+    that is the quantity's only cost. ``planned`` is the quantity's title in a plan
     (``check_plan``), or empty if plans do not contain the quantity.
     """
 
@@ -41,6 +49,7 @@ class Quantity:
     share: float = 0.0
     number: int = 0
     tuned: bool = False
+    microseconds: float = 0.0
 
     def shown(self, value: int) -> str:
         """Format a value of this quantity."""
@@ -55,13 +64,16 @@ QUANTITIES = (
     Quantity("graphs", "graphs", "graphs"),
     Quantity("graph_breaks", "graph breaks", "graph breaks", kind="graph-break"),
     Quantity("recompiles", "recompiles", "recompiles", kind="recompile"),
-    Quantity("guards", "guards"),
+    Quantity("guards", "guards", share=GUARDS_SHARE, number=GUARDS_NUMBER, microseconds=GUARD_MICROSECONDS),
     Quantity("cuda_graphs", "CUDA graphs launched per call", "CUDA graphs", kind="cudagraph-skip"),
     Quantity("cudagraph_skips", "CUDA graph skips", "CUDA graph skips", kind="cudagraph-skip"),
     Quantity("collectives", "collectives per call"),
     Quantity("syncs", "device synchronizations per call", kind="host-sync"),
-    Quantity("python_calls", "Python calls per call", share=PYTHON_CALLS_SHARE, number=PYTHON_CALLS_NUMBER, tuned=True),
-)
+    Quantity(
+        "python_calls", "Python calls per call", share=PYTHON_CALLS_SHARE, number=PYTHON_CALLS_NUMBER, tuned=True,
+        microseconds=PYTHON_CALL_MICROSECONDS,
+    ),
+)  # fmt: skip
 NAMES = tuple(quantity.name for quantity in QUANTITIES)
 BYTES = frozenset({"memory", "bytes_moved"})
 # A decrease in these quantities is a regression, because the code may no longer run in CUDA graphs.
@@ -89,7 +101,8 @@ class Difference:
         before, after = map(self.quantity.shown, (self.before, self.after))
         if before == after:  # a difference of a few bytes is too small for megabytes
             before, after = f"{self.before:,}", f"{self.after:,} bytes"
-        return f"{self.title} {before} -> {after}"
+        cost = (self.after - self.before) * self.quantity.microseconds
+        return f"{self.title} {before} -> {after}" + (f" (about {cost:.0f} us per call)" if cost >= 1 else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the difference as JSON-ready data."""
