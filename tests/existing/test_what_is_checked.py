@@ -65,6 +65,14 @@ def test_break_in_pythons_own_library_is_shown_at_the_line_of_the_package(librar
     assert rows(result)["f"].startswith("breaks 1 checked own code: somelib/__init__.py:7 (")
 
 
+def test_cache_that_only_eager_code_fills_is_different_state_and_not_wrong(library):
+    result = library(
+        "CACHE = {}\ndef f(x):\n    if not torch.compiler.is_compiling():\n        CACHE['key'] = 1\n    return x + 1\n",
+        "def test_a():\n    somelib.f(torch.ones(2))\n",
+    )
+    assert rows(result)["f"].startswith("different state 1 checked state: ")
+
+
 def test_wrong_numbers_are_found(library):
     result = library(WRONG, "def test_a():\n    somelib.Wrong()(torch.ones(2))\n")
     result.assert_outcomes(passed=1, failed=1)

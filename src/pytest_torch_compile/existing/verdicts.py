@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from ..observation import GraphBreak, Location
     from .checking import Checked
 
-# A target works so far if all checks passed, but a limit prevented the checks of other calls to it.
-WORKS, SO_FAR, RECOMPILES, BREAKS, FAILS, WRONG, UNCHECKED = (
-    "works", "works so far", "recompiles", "breaks", "does not compile", "wrong", "not checked",
+# A target works so far if all checks passed, but a limit prevented the checks of other calls to it. Results that differ
+# are wrong; different state, such as a cache that only eager code fills, may be intended.
+WORKS, SO_FAR, RECOMPILES, BREAKS, FAILS, STATE, WRONG, UNCHECKED = (
+    "works", "works so far", "recompiles", "breaks", "does not compile", "different state", "wrong", "not checked",
 )  # fmt: skip
 # From best to worst.
-VERDICTS = (UNCHECKED, WORKS, SO_FAR, RECOMPILES, BREAKS, FAILS, WRONG)
+VERDICTS = (UNCHECKED, WORKS, SO_FAR, RECOMPILES, BREAKS, FAILS, STATE, WRONG)
 PASSING = (UNCHECKED, WORKS, SO_FAR)
 _VERDICT_OF = {
     "recompile": RECOMPILES,
@@ -28,6 +29,7 @@ _VERDICT_OF = {
     "nothing-compiled": BREAKS,
     "compile-error": FAILS,
     "timeout": FAILS,
+    "state": STATE,
 }
 SUFFIX = " [compile]"
 LIKE_OTHERS = "earlier checks of this target cover all lines that the call executes, and other targets have priority"
