@@ -13,7 +13,7 @@ def pytest_configure(config: pytest.Config) -> None:
     the same GPU. Every worker can still use all GPUs, for the distributed tests.
     """
     worker = getattr(config, "workerinput", {}).get("workerid", "")
-    if worker and str(config.getoption("--compile-device", None)).startswith("cuda"):
+    if worker and config.getoption("--compile-device", None) == "cuda":
         import torch
 
         names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))

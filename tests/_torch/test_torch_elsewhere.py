@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from pytest_torch_compile._torch import user_lines
 from pytest_torch_compile._torch.user_lines import is_library, is_own, is_torch
 
 SCRIPT = """
@@ -67,8 +68,11 @@ def test_code_of_torch_is_not_user_code_wherever_torch_is(tmp_path, folder):
         ("/usr/local/lib/python3.12/dist-packages/torchvision/ops/misc.py", False, True),
         (f"{Path(torch.__file__).parent}/nn/modules/linear.py", True, True),
         ("/home/me/project/torch/layers.py", False, False),
-        (f"{Path(torch.__file__).parent}_extras/layers.py".replace("site-packages", "src"), False, False),
+        ("/src/pytorch/torch/nn/modules/linear.py", True, True),
+        ("/src/pytorch/torch_extras/layers.py", False, False),
     ],
 )
-def test_owner_of_a_file(file, is_torchs, is_librarys):
+def test_owner_of_a_file(monkeypatch, file, is_torchs, is_librarys):
+    if file.startswith("/src"):
+        monkeypatch.setattr(user_lines, "_torch_folder", lambda: "/src/pytorch/torch/")
     assert (is_torch(file), is_library(file), is_own(file)) == (is_torchs, is_librarys, not is_librarys)

@@ -60,6 +60,13 @@ def test_time_is_kept_for_the_first_calls_of_targets_to_come(half_way):
     assert not half_way.why_not("f", NEW, False)
 
 
+def test_call_that_is_checked_later_is_no_longer_skipped(half_way):
+    assert noted(half_way, (3,), passed_over=KEPT) is not None
+    assert half_way.targets["f"].left_out == {KEPT: 1}
+    noted(half_way, (3,), report=object())
+    assert half_way.targets["f"].left_out == {}
+
+
 def test_first_gradients_do_not_wait(half_way):
     assert not half_way.why_not("f", OLD, True)
     assert half_way.why_not("f", OLD, True) == LIKE_OTHERS

@@ -35,3 +35,13 @@ def test_break_is_shown_at_the_line_of_its_owner(graph_break, detail):
     report.observation.graph_breaks = [graph_break]
     (row,) = verdicts.rows([Checked("somelib.Layer", "test_a", report)], {}, "somelib")
     assert row.detail.startswith(detail)
+
+
+def test_target_with_a_stopped_check_works_so_far():
+    passed = Checked("somelib.f", "test_a", CompileReport("somelib.f", "default", "eager", "2.13", "cpu"))
+    stopped = Checked("somelib.f", "test_b", refused="the check took longer than 10 s", took_too_long=True)
+    refused = Checked("somelib.f", "test_b", refused="the test itself compiles code")
+    (row,) = verdicts.rows([passed, stopped], {}, "somelib")
+    assert (row.verdict, row.detail) == ("works so far", "the check took longer than 10 s")
+    (row,) = verdicts.rows([passed, refused], {}, "somelib")
+    assert row.verdict == "works"

@@ -30,6 +30,10 @@ def with_attention(x: torch.Tensor) -> torch.Tensor:
     return nn.functional.scaled_dot_product_attention(x, x, x)
 
 
+def with_grouped_attention(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return nn.functional.scaled_dot_product_attention(x, y, y, enable_gqa=True)
+
+
 def with_a_constant(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x < 3, torch.tensor(2).type_as(x), x)
 

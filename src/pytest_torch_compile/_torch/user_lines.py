@@ -89,9 +89,13 @@ def is_torch(file: str) -> bool:
 @functools.cache
 def _torch_folder() -> str:
     """Return the folder from which torch is imported, with a slash at the end."""
-    spec = importlib.util.find_spec("torch")
-    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
-    return folders[0].replace("\\", "/").rstrip("/") + "/" if folders else "torch is not installed"
+    try:
+        spec = importlib.util.find_spec("torch")
+    except ValueError:  # a module named torch that was not imported from a file
+        spec = None
+    if spec is None or spec.origin is None:
+        return "torch is not installed"
+    return spec.origin.replace("\\", "/").rpartition("/")[0] + "/"
 
 
 def is_library(file: str) -> bool:

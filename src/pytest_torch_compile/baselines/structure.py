@@ -93,7 +93,7 @@ def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Findi
         for key, (title, kind) in counted.items():
             one, other = (len(at[key]) if key == "graphs" else at.get(key) for at in (old, new))
             # A graph break also increases the number of graphs.
-            tolerance = max(GUARDS_NUMBER, GUARDS_SHARE * one) if one and key == "guards" else 0
+            tolerance = max(GUARDS_NUMBER, GUARDS_SHARE * one) if one is not None and key == "guards" else 0
             if one is not None and other is not None and other > one + tolerance and not (key == "graphs" and breaks):
                 findings.append(Finding(kind, f"{name}{other} {title}, but the baseline has {one}"))
     return findings

@@ -57,14 +57,13 @@ class Baseline:
         return lines
 
     def update(self, rows: Iterable[Row]) -> str:
-        """Store the results of all checked targets. The stored results of other targets are kept. If a target works in
-        the baseline and works so far in this run, its stored result is kept too.
+        """Store the results of all checked targets. The stored results of other targets are kept. If a target works so
+        far in this run, its stored result is kept too, because the skipped calls may decide it.
         """
         entries = {row.test: _entry(row) for row in rows if row.verdict != UNCHECKED}
 
         def merge(old: Mapping[str, Entry]) -> Mapping[str, Entry | None]:
-            known = {test for test, entry in old.items() if entry["verdict"] == WORKS}
-            return {test: entry for test, entry in entries.items() if entry["verdict"] != SO_FAR or test not in known}
+            return {test: entry for test, entry in entries.items() if entry["verdict"] != SO_FAR or test not in old}
 
         return str(baselines.update(self._folder, self._environment, merge, "existing"))
 

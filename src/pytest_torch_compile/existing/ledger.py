@@ -55,6 +55,7 @@ class Family:
     confirmed: bool = False
     seen: set[tuple[int, ...]] = field(default_factory=set)
     written: list[WrittenCall] = field(default_factory=list)
+    skipped: dict[tuple[int, ...], list[str]] = field(default_factory=dict)  # the reasons, by sizes
 
 
 @dataclass
@@ -109,17 +110,17 @@ class Ledger:
         if family.dynamic.covers(seen.sizes) and (family.shapes < 2 or family.confirmed):
             return None
         if target.too_long:
-            self._leave_out(target, target.too_long)
+            self._leave_out(target, family, seen, target.too_long)
             return None
         if self.is_out_of_time:
-            self._leave_out(target, OUT_OF_TIME)
+            self._leave_out(target, family, seen, OUT_OF_TIME)
             return None
         if family.shapes >= self.most_shapes:
-            self._leave_out(target, TOO_MANY_SHAPES)
+            self._leave_out(target, family, seen, TOO_MANY_SHAPES)
             return None
         had_its_chance = target.checks or target.in_vain >= MOST_TRIES
         if had_its_chance and not self._may_look_further:
-            self._leave_out(target, NOT_LOOKED_AT)
+            self._leave_out(target, family, seen, NOT_LOOKED_AT)
             return None
         return family
 
@@ -188,7 +189,7 @@ class Ledger:
         elif not done.refused:
             family.seen.add(seen.sizes)
         if done.passed_over:
-            self._leave_out(self.targets[done.target], done.passed_over)
+            self._leave_out(self.targets[done.target], family, seen, done.passed_over)
             return
         if not done.computes:
             family.tries = MOST_TRIES
@@ -198,6 +199,7 @@ class Ledger:
             family.tries += 1
         else:
             self.targets[done.target].checks += 1
+            self._no_longer_left_out(self.targets[done.target], family, seen)
             family.shapes += 1
             family.dynamic.add(seen.sizes)
             self._keep(family, args, kwargs)
@@ -217,5 +219,13 @@ class Ledger:
             self._copied += copied.size
             family.earlier.append(copied)
 
-    def _leave_out(self, target: Noticed, why: str) -> None:
+    def _leave_out(self, target: Noticed, family: Family, seen: Signature, why: str) -> None:
         target.left_out[why] = target.left_out.get(why, 0) + 1
+        family.skipped.setdefault(seen.sizes, []).append(why)
+
+    def _no_longer_left_out(self, target: Noticed, family: Family, seen: Signature) -> None:
+        """Forget that calls with these sizes were skipped, because such a call has now been checked."""
+        for why in family.skipped.pop(seen.sizes, []):
+            target.left_out[why] -= 1
+            if not target.left_out[why]:
+                del target.left_out[why]

@@ -13,7 +13,7 @@ from .. import settings
 from ..report.safe_text import terminal
 from .item import ExistingItem
 from .run_time import RunTime
-from .verdicts import PASSING, Row, rows, table
+from .verdicts import LIKE_OTHERS, PASSING, Row, rows, table
 
 _SENT = "torch_compile_existing"
 
@@ -160,7 +160,7 @@ class ExistingSession:
                 self._why_not or f"no test called a public function, method or class of {self._package}"
             )
             return
-        left = sum(1 for reasons in self._left_out.values() if reasons)
+        left = sum(1 for reasons in self._left_out.values() if set(reasons) - {LIKE_OTHERS})
         limits = "the time limit or the limit on the number of shapes"
         waiting = f"targets with calls that were not checked because of {limits}: {left}"
         for line in [*table(self._rows, self._seconds, waiting if left else ""), *self._kept()]:

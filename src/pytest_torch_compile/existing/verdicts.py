@@ -90,11 +90,17 @@ def _row(name: str, results: list[Checked], left_out: dict[str, int], idle: int,
         reasons = Counter(one.refused for one in results if one.refused) + Counter(left_out)
         said = [reason for reason, _ in reasons.most_common(2)]
         row.detail = "; ".join([IDLE, *said] if idle else said) or "no call was checked"
-    elif row.verdict == WORKS and (limits := [reason for reason in left_out if reason != LIKE_OTHERS]):
-        row.verdict, row.detail = SO_FAR, max(limits, key=left_out.__getitem__)
+    elif row.verdict == WORKS and (limits := _limits(results, left_out)):
+        row.verdict, row.detail = SO_FAR, limits.most_common(1)[0][0]
     else:
         row.detail = _detail(row, package)
     return row
+
+
+def _limits(results: Iterable[Checked], left_out: dict[str, int]) -> Counter[str]:
+    """Return how many calls each limit skipped or stopped."""
+    stopped = Counter(one.refused for one in results if one.took_too_long)
+    return stopped + Counter({reason: calls for reason, calls in left_out.items() if reason != LIKE_OTHERS})
 
 
 def verdict_of(report: CompileReport) -> str:

@@ -55,7 +55,8 @@ class PlannedGraph:
     ``calls`` contains, for each run of the graph, the number (1, 2, ...) of the call that ran it. ``bytes_moved`` is
     the number of bytes that the graph's kernels read and write, as counted by Inductor, or None if Inductor could not
     count them. ``lines`` maps the graph's ops to the first line of user code that calls them, if known. ``flops`` maps
-    a dtype to the number of floating-point operations of the matrix products, convolutions and attention in this dtype.
+    a dtype to the number of floating-point operations of the matrix products, convolutions and attention in this dtype,
+    or is None if torch cannot count them.
     """
 
     code: str
@@ -65,7 +66,7 @@ class PlannedGraph:
     bytes_moved: int | None
     calls: tuple[int, ...]
     lines: Mapping[str, Location] = field(default_factory=dict)
-    flops: Mapping[str, int] = field(default_factory=dict)
+    flops: Mapping[str, int] | None = field(default_factory=dict)
 
     @property
     def launches(self) -> int:
@@ -120,12 +121,15 @@ class Plan(CompileReport):
         return None if None in moved else sum(one for one in moved if one is not None)
 
     @property
-    def flops(self) -> dict[str, int]:
+    def flops(self) -> dict[str, int] | None:
         """The number of floating-point operations of the last call's matrix products, convolutions and attention, keyed
-        by dtype.
+        by dtype, or None if the number is unknown for at least one graph. A graph with dynamic sizes counts with the
+        sizes for which it was compiled. Ops inside ``torch.cond`` and other higher-order ops are not counted.
         """
         found: Counter[str] = Counter()
         for graph, times in self._runs_in_last_call():
+            if graph.flops is None:
+                return None
             found.update({dtype: flops * times for dtype, flops in graph.flops.items()})
         return dict(found)
 

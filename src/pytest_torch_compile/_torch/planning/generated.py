@@ -33,7 +33,7 @@ class Generated:
     ``runs`` contains, for each run of the graph, the number (1, 2, ...) of the call that ran it. ``kernels`` maps
     kernel names to sources. ``ops`` maps each op of the graph to the stack trace of its first call in user code.
     ``flops`` maps a dtype, such as ``bfloat16``, to the number of floating-point operations of the matrix products,
-    convolutions and attention in this dtype.
+    convolutions and attention in this dtype, or is None if torch cannot count them.
     """
 
     source: str
@@ -43,7 +43,7 @@ class Generated:
     runs: list[int] = field(default_factory=list)
     kernels: dict[str, str] = field(default_factory=dict)
     ops: dict[str, str] = field(default_factory=dict)
-    flops: Mapping[str, int] = field(default_factory=dict)
+    flops: Mapping[str, int] | None = field(default_factory=dict)
 
 
 @dataclass
@@ -164,9 +164,9 @@ def _ops(nodes: Any) -> dict[str, str]:
     return found
 
 
-def _flops(nodes: Iterable[Any]) -> dict[str, int]:
-    """Return the number of floating-point operations in each dtype, as ``torch.utils.flop_counter`` counts them. For a
-    dynamic size, the size of the first call is used.
+def _flops(nodes: Iterable[Any]) -> dict[str, int] | None:
+    """Return the number of floating-point operations in each dtype, as ``torch.utils.flop_counter`` counts them, or
+    None if it cannot count them. For a dynamic size, the size of the first call is used.
     """
     found: Counter[str] = Counter()
     for node in nodes:
@@ -175,10 +175,14 @@ def _flops(nodes: Iterable[Any]) -> dict[str, int]:
             continue
         args, kwargs = tree_map(lambda value: value.meta.get("val") if isinstance(value, torch.fx.Node) else value,
                                 (node.args, node.kwargs))  # fmt: skip
-        flops = formula(*args, **kwargs, out_val=node.meta.get("val"))
         dtypes = [value.dtype for value in tree_iter(args) if isinstance(value, torch.Tensor)]
-        name = str(dtypes[0]).removeprefix("torch.") if dtypes else ""
-        found[name] += int(flops.node.hint if isinstance(flops, torch.SymInt) else flops)
+        try:
+            flops = formula(*args, **kwargs, out_val=node.meta.get("val"))
+            found[str(dtypes[0]).removeprefix("torch.")] += int(
+                flops.node.hint if isinstance(flops, torch.SymInt) else flops
+            )
+        except Exception:  # some formulas do not know all arguments, and a size may depend on data
+            return None
     return dict(found)
 
 
