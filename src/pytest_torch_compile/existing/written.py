@@ -20,11 +20,13 @@ from .verdicts import VERDICTS, Row, short_path, verdict_of
 
 _HEAD = '''"""Check that {module} works under torch.compile.
 
-Written by pytest --compile-existing={given} --compile-write-tests. Run it with {run}
+Run these tests with {run}; {backend}.
+They need pytest-torch-compile, which wrote them, and which overwrites this file if it writes tests again:
+pytest --compile-existing={given} --compile-write-tests
 
-The fixture compile_check, from pytest-torch-compile, compares each call in eager with the compiled call.
-The calls come from the package's tests. The inputs are random. Their shapes and dtypes are the same as in
-those tests, and their value ranges are similar.
+A test passes if each call compiles to one graph, and gives the same outputs, in-place writes and, with
+train=True, gradients as in eager. The calls come from the package's tests. The inputs are random. Their
+shapes and dtypes are the same as in those tests, and their value ranges are similar.
 {notes}"""
 
 {imports}
@@ -40,9 +42,10 @@ def tensor(*shape, dtype=torch.float32, device="cpu", low=0, high=1, grad=False)
 '''
 # Notes in the head of a file whose tests contain these words.
 _NOTES = {
-    "max_recompiles=": "max_recompiles allows the recompiles that the sizes in `calls` require,\n"
-    "and two more if a call is repeated.\n",
-    "compile_known_failure(": "The marked tests failed with torch {torch}. When one of them passes, remove its mark.\n",
+    "max_recompiles=": "max_recompiles is the number of recompiles that torch.compile needs for the sizes in `calls`\n"
+    "(for repeated calls, two more).\n",
+    "compile_known_failure(": "The marked tests failed with torch {torch}. A marked test that passes is reported as "
+    "failed: remove its mark.\n",
 }
 _WIDTH = 110
 # The start of a message about graph breaks, which is left out of the reason for a known failure because it contains
@@ -93,7 +96,8 @@ def _head(module: str, sources: list[str], given: str, fast: bool) -> str:
     if "calls=[" in text:
         imports += ["", "from pytest_torch_compile import call"]
     run = "pytest --compile-fast" if fast else f"pytest --compile-backend={settings.current.check_backend}"
-    return _HEAD.format(module=module, given=given, run=run, notes=notes, imports="\n".join(imports))
+    backend = "this option skips code generation" if fast else "the backend is the same as in the run that wrote them"
+    return _HEAD.format(module=module, given=given, run=run, backend=backend, notes=notes, imports="\n".join(imports))
 
 
 def _written(row: Row, fast: bool, names: dict[str, set[str]]) -> Written:
