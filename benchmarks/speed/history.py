@@ -3,8 +3,8 @@
     PYTHONPATH=src:. python -m benchmarks.speed.history run transformers   # half an hour on two cores, resumed if interrupted
     PYTHONPATH=src:. python -m benchmarks.speed.history table
 
-Every release is installed in a folder of its own, with its dependencies but with this environment's torch. A plan needs
-no GPU, and its counts are those that the gate compares on a GPU, apart from Python calls and synchronizations.
+Every release is installed in a separate folder, and uses this environment's torch. A plan needs no GPU. Plans contain
+most of the counts that the gate compares on a GPU, but not Python calls and synchronizations.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ from pytest_torch_compile.speed.sample import Exact
 FILE = Path(__file__).parent / "data" / "history-1.json"
 RELEASES = {
     "transformers": [f"5.{minor}" for minor in range(25)],
-    "timm": [f"1.0.{patch}" for patch in (3, *range(7, 32))],
-    "diffusers": ["0.30.3", "0.31.0", "0.32.2", "0.33.1", "0.34.0", "0.35.2", "0.36.0", "0.37.1", "0.38.0", "0.39.0",
-                  "0.40.0", "0.41.0", "0.42.1"],
-}  # fmt: skip
+}
 # A count that a GPU pays for. More guards cost only time on the host.
 COSTS = {"kernels", "library_calls", "memory", "bytes_moved", "graph_breaks", "recompiles", "graphs"}
 
@@ -55,12 +52,11 @@ def run(library: str, release: str) -> None:
     if release in known.get(library, {}):
         return
     with tempfile.TemporaryDirectory() as folder:
-        wanted = [f"{library}=={release}.*" if release.count(".") == 1 else f"{library}=={release}"]
+        wanted = [f"{library}=={release}.*"]
         install = ["uv", "pip", "install", "-q", "--python", sys.executable, "--target", folder, "--no-deps", *wanted]
         subprocess.run(install, check=True)
-        if library == "transformers":
-            needs = ["huggingface-hub", "tokenizers", "safetensors"]
-            subprocess.run([*install[:-2], *requirements(Path(folder), needs)], check=True)
+        needs = ["huggingface-hub", "tokenizers", "safetensors"]
+        subprocess.run([*install[:-2], *requirements(Path(folder), needs)], check=True)
         path = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
         ran = subprocess.run(
             [sys.executable, "-W", "ignore", "-m", "benchmarks.speed.history", "here", library],
@@ -150,54 +146,7 @@ def transformers_cases() -> dict[str, Case]:
     }  # fmt: skip
 
 
-def timm_cases() -> dict[str, Case]:
-    import timm
-    import torch
-
-    names = ("resnet18", "vit_tiny_patch16_224", "convnext_atto", "efficientnet_b0", "mobilenetv3_small_100")
-    image = {"x": torch.randn(4, 3, 224, 224, dtype=torch.bfloat16)}
-
-    def made(name: str) -> Any:
-        return timm.create_model(name).to(torch.bfloat16)
-
-    return {name: (partial(made, name), image, False) for name in names}
-
-
-def diffusers_cases() -> dict[str, Case]:
-    import diffusers
-    import torch
-
-    def unet() -> Any:
-        return diffusers.UNet2DConditionModel(
-            sample_size=32, block_out_channels=(64, 128), layers_per_block=1, cross_attention_dim=64, attention_head_dim=8,
-            norm_num_groups=16, down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
-            up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
-        ).to(torch.bfloat16)  # fmt: skip
-
-    def dit() -> Any:
-        return diffusers.DiTTransformer2DModel(num_attention_heads=4, attention_head_dim=32, num_layers=2).to(
-            torch.bfloat16
-        )
-
-    def vae() -> Any:
-        return diffusers.AutoencoderKL(block_out_channels=(32, 64), norm_num_groups=16, down_block_types=("DownEncoderBlock2D",) * 2,
-                                       up_block_types=("UpDecoderBlock2D",) * 2).to(torch.bfloat16)  # fmt: skip
-
-    kind = {"dtype": torch.bfloat16}
-    noise = {"sample": torch.randn(2, 4, 32, 32, **kind), "timestep": torch.ones(2, dtype=torch.long)}
-    return {
-        "unet": (unet, {**noise, "encoder_hidden_states": torch.randn(2, 16, 64, **kind), "return_dict": False}, False),
-        "dit": (dit, {"hidden_states": torch.randn(2, 4, 32, 32, **kind), "timestep": torch.ones(2, dtype=torch.long),
-                      "class_labels": torch.ones(2, dtype=torch.long), "return_dict": False}, False),
-        "vae": (vae, {"sample": torch.randn(2, 3, 64, 64, **kind), "return_dict": False}, False),
-    }  # fmt: skip
-
-
-CASES: dict[str, Callable[[], dict[str, Case]]] = {
-    "transformers": transformers_cases,
-    "timm": timm_cases,
-    "diffusers": diffusers_cases,
-}
+CASES: dict[str, Callable[[], dict[str, Case]]] = {"transformers": transformers_cases}
 
 if __name__ == "__main__":
     main()

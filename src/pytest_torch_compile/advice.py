@@ -140,7 +140,7 @@ OTHER_TORCH = (
     "still compared the compiled results with the eager results"
 )
 MAKE_AFRESH = (
-    "pass factory(make_target) to the check, so that every run creates the target and these objects anew, or ignore "
+    "pass factory(make_target) to the check, so that every run creates a new target and new objects, or ignore "
     "the result with Tolerances(ignored=[...])"
 )
 LONGER = "if the check is only slow, raise the limit with --compile-timeout; otherwise try backend='eager'"
