@@ -1,4 +1,6 @@
-"""torch imported from a folder that is not called site-packages: a build from source, or a container's folder."""
+"""torch and Triton imported from a folder that is not called site-packages: a build from source, or a container's
+folder.
+"""
 
 import subprocess
 import sys
@@ -70,9 +72,12 @@ def test_code_of_torch_is_not_user_code_wherever_torch_is(tmp_path, folder):
         ("/home/me/project/torch/layers.py", False, False),
         ("/src/pytorch/torch/nn/modules/linear.py", True, True),
         ("/src/pytorch/torch_extras/layers.py", False, False),
+        ("/usr/lib/python3/site-packages/triton/runtime/jit.py", True, True),
+        ("/src/triton/python/triton/runtime/jit.py", True, True),
+        ("/usr/lib/python3/site-packages/triton_kernels/matmul.py", False, True),
     ],
 )
 def test_owner_of_a_file(monkeypatch, file, is_torchs, is_librarys):
     if file.startswith("/src"):
-        monkeypatch.setattr(user_lines, "_torch_folder", lambda: "/src/pytorch/torch/")
+        monkeypatch.setattr(user_lines, "_torch_folders", lambda: ("/src/pytorch/torch/", "/src/triton/python/triton/"))
     assert (is_torch(file), is_library(file), is_own(file)) == (is_torchs, is_librarys, not is_librarys)

@@ -469,3 +469,19 @@ def test_what_dynamo_sets_up_of_a_library_is_not_the_targets_state(monkeypatch):
     monkeypatch.setitem(trace_rules._lazy_module_init, library.__name__, [lambda: library.table.update(torch=1)])
     check_compile(library.scaled, torch.randn(3), backend="eager")
     assert library.table == {"torch": 1}
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_what_triton_keeps_in_a_kernel_is_not_state(wrong):
+    triton = pytest.importorskip("triton")
+    kernel = triton.jit(advance)  # a launch, which needs a GPU, fills caches that belong to the kernel
+    launches: list[int] = []
+
+    def launched(x: Any) -> Any:
+        if not torch.compiler.is_compiling():
+            kernel.cache_of_a_launch = x.shape
+            if wrong:
+                launches.append(1)
+        return x + 1
+
+    assert [kind for kind, _ in found(launched, torch.ones(3))] == (["state"] if wrong else [])

@@ -8,11 +8,13 @@ import re
 import sys
 import sysconfig
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from ..observation import Location
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
+_INSTALLED_TORCH = re.compile("/(site|dist)-packages/(torch|triton)/")
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+?)_at_(?P<line>\d+)$")
 OWN_FOLDER = str(Path(__file__).resolve().parents[1])
 _STDLIB = sysconfig.get_paths()["stdlib"]
@@ -81,21 +83,27 @@ def user_location(frames: list[Location]) -> Location:
 
 
 def is_torch(file: str) -> bool:
-    """Return whether a file belongs to torch, which may be installed or imported from its source folder."""
+    """Return whether a file belongs to torch or to Triton, torch's compiler for GPU kernels. Both may be installed or
+    imported from a source folder.
+    """
     path = file.replace("\\", "/")
-    return "/site-packages/torch/" in path or "/dist-packages/torch/" in path or path.startswith(_torch_folder())
+    return _INSTALLED_TORCH.search(path) is not None or path.startswith(_torch_folders())
 
 
 @functools.cache
-def _torch_folder() -> str:
-    """Return the folder from which torch is imported, with a slash at the end."""
+def _torch_folders() -> tuple[str, ...]:
+    """Return the folders from which torch and Triton are imported, each with a slash at the end."""
+    specs = map(_spec, ("torch", "triton"))
+    return tuple(
+        spec.origin.replace("\\", "/").rpartition("/")[0] + "/" for spec in specs if spec is not None and spec.origin
+    )
+
+
+def _spec(name: str) -> ModuleSpec | None:
     try:
-        spec = importlib.util.find_spec("torch")
-    except ValueError:  # a module named torch that was not imported from a file
-        spec = None
-    if spec is None or spec.origin is None:
-        return "torch is not installed"
-    return spec.origin.replace("\\", "/").rpartition("/")[0] + "/"
+        return importlib.util.find_spec(name)
+    except ValueError:  # a module of this name that was not imported from a file
+        return None
 
 
 def is_library(file: str) -> bool:

@@ -31,7 +31,7 @@ PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 # Objects from these packages are not walked: they contain no model state, or too many other objects.
 _CLOSED = (sys.stdlib_module_names - {"__main__", "types", "collections", "argparse"}) | {
-    "numpy", "pytest", "_pytest", "pluggy", "torch",
+    "numpy", "pytest", "_pytest", "pluggy", "torch", "triton",
 }  # fmt: skip
 # Types of the standard library and torch that have state.
 _OPEN_KINDS = (threading.local, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
