@@ -96,7 +96,8 @@ class Ledger:
     @property
     def is_out_of_time(self) -> bool:
         """Whether another check would exceed the time limit. The first check in a run may exceed the limit."""
-        return self.time.left <= (self.usual if self._checks else 0.0)
+        has_tried = bool(self._checks or self._in_vain)
+        return has_tried and self.time.left <= (self.usual if self._checks else 0.0)
 
     def wants(self, name: str, seen: Signature) -> Family | None:
         """Count a call, and return its family if the call is worth checking. Return None if the call is like earlier

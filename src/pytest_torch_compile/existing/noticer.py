@@ -52,7 +52,7 @@ class Noticer:
         self._recipes = Recipes(self._targets.owns) if writes else None
         self._time = time
         self._ledger = Ledger(time, chosen.existing_shapes)
-        self._noticing = Noticing(self._targets.by_code, self._hear)
+        self._noticing = Noticing(self._targets.by_code, self._targets.modules, self._targets.owns, self._hear)
         self._given = chosen.existing or package
         self._backend = backend
         self._accepting = chosen.accept
@@ -85,6 +85,7 @@ class Noticer:
             yield
         finally:
             body.__exit__(None, None, None)
+            self._time.observing = self._noticing.seconds
             if self._recipes is not None:
                 self._recipes.forget_made()
 
@@ -103,6 +104,7 @@ class Noticer:
         """Handle the start of a call."""
         if self._busy or running_check() is not None:
             return
+        self._time.observing = self._noticing.seconds
         with self._time.spending():
             self._attend(frame)
 

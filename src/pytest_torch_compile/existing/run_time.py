@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-# Observing calls slows ordinary tests down by a few percent, and some work remains after the last test. So the first
-# fraction is subtracted from the time for the whole run, and the second fraction from the time that two additional runs
-# without checks would take.
+# Some work remains after the last test, and the time that observing takes is an estimate. So the first fraction is
+# subtracted from the time for the whole run, and the second fraction from the time that two additional runs without
+# checks would take.
 _ROOM_AT_THE_END = 0.05
 _ROOM_FOR_OBSERVING = 0.2
 
@@ -28,12 +28,14 @@ class RunTime:
     time for checks, not only the checks themselves.
 
     ``began`` is the time at which the run began, and ``progress`` is the fraction of tests that have begun.
+    ``observing`` is the number of seconds by which observing calls has slowed the tests down.
     """
 
     seconds: float
     began: float = field(default_factory=now)
-    spent: float = 0.0
+    observing: float = 0.0
     progress: float = 1.0
+    _on_checks: float = 0.0
     _before_tests: float | None = None
 
     def note_progress(self, progress: float) -> None:
@@ -49,7 +51,12 @@ class RunTime:
         try:
             yield
         finally:
-            self.spent += now() - began
+            self._on_checks += now() - began
+
+    @property
+    def spent(self) -> float:
+        """The seconds that the plugin has used so far."""
+        return self._on_checks + self.observing
 
     @property
     def plain(self) -> float:

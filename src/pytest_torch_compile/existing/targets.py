@@ -45,14 +45,15 @@ class _Entry:
 
 @dataclass
 class Targets:
-    """The entry points into one package, keyed by the id of the code object that runs first. ``patterns`` selects
-    targets by public name.
+    """The entry points into one package, keyed by the id of the code object that runs first. ``modules`` contains
+    the names of their modules. ``patterns`` selects targets by public name.
     """
 
     package: str
     patterns: tuple[str, ...] = ()
     hears_of_objects: bool = False
     by_code: dict[int, list[_Entry]] = field(default_factory=dict)
+    modules: set[object] = field(default_factory=set)
     _classes: dict[type, str] = field(default_factory=dict)
     _other_names: dict[str, list[str]] = field(default_factory=dict)
     _modules: int = -1
@@ -68,6 +69,7 @@ class Targets:
             return
         self._loaded = len(loaded)
         self.by_code.clear()
+        self.modules.clear()
         self._classes.clear()
         for value, name, others in _public_names(self.package, loaded):
             self._other_names[name] = others
@@ -140,6 +142,7 @@ class Targets:
         return any(_matches(one, pattern) for one in names for pattern in self.patterns)
 
     def _add(self, entry: _Entry) -> None:
+        self.modules.add(entry.function.__globals__.get("__name__"))
         known = self.by_code.setdefault(id(entry.function.__code__), [])
         if not any(other.function is entry.function for other in known):
             known.append(entry)
