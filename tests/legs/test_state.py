@@ -458,6 +458,18 @@ def test_table_by_type_of_tensor_that_tracing_fills(wrong):
     assert {finding.kind for finding in failed.value.findings} == {"state"}
 
 
+@pytest.mark.parametrize(("entry", "finds"), [(True, False), (dict, False), (None, False), (2, True), (2.5, True)])
+def test_property_of_a_class_that_only_eager_code_caches(entry, finds):
+    cached: dict[object, object] = {}
+
+    def remembers(x):
+        if not torch.compiler.is_compiling():
+            cached[dict] = entry
+        return x.sin()
+
+    assert [kind for kind, _ in found(remembers, torch.randn(3))] == (["state"] if finds else [])
+
+
 def test_what_dynamo_sets_up_of_a_library_is_not_the_targets_state(monkeypatch):
     trace_rules = pytest.importorskip("torch._dynamo.trace_rules")
     if not hasattr(trace_rules, "_lazy_module_init"):

@@ -25,6 +25,7 @@ from .reach import is_plain as is_plain_value
 from .snapshot import Contents, Snapshot
 from .stateful import cannot_be_restored, comparable, stateful
 
+_PROPERTIES = (bool, type, types.FunctionType)
 _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, weakref.ref)
 # The maximum number of values and of nested levels to compare. Model state is far smaller, so values beyond these
 # limits are skipped.
@@ -115,7 +116,7 @@ class _Walk:
             self._placed_by_torch |= set(map(id, _placed_by_torch(value)))
         if id(value) in self._placed_by_torch:
             return ((text, part) for text, part in parts(value) if text != f"['{CAPTURABLE}']")
-        if is_a(value, dict) and (left_out := _by_type_of_tensor(value)):
+        if is_a(value, dict) and (left_out := _by_class(value)):
             entries = len(items(value))
             return (pair for index, pair in enumerate(parts(value)) if index >= entries or index not in left_out)
         if not is_a(value, types.FunctionType):
@@ -190,14 +191,19 @@ def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) ->
     return Flat(nodes)
 
 
-def _by_type_of_tensor(mapping: dict[Any, Any]) -> set[int]:
-    """Return the positions of entries whose key is a tensor class, or a collection of classes that contains a tensor
-    class.
+def _by_class(mapping: dict[Any, Any]) -> set[int]:
+    """Return the positions of entries in which a library caches a property of a class. They are not compared.
 
-    A library that caches something for each tensor type has an entry for ``Tensor`` in eager, but an entry for
-    ``FakeTensor`` while torch traces the code. The two entries are equivalent, so they are not compared.
+    If the class is a tensor class, or a collection of classes that contains one, eager code has an entry for
+    ``Tensor``, but code that torch traces has an entry for ``FakeTensor``. For other classes, an entry is a property of
+    the class if its value is a bool, None, a class or a function; libraries such as tensordict use these caches only in
+    eager code. An entry with another value may count something, so it is compared.
     """
-    return {index for index, (key, _) in enumerate(items(mapping)) if _names_type_of_tensor(key)}
+    return {
+        index
+        for index, (key, value) in enumerate(items(mapping))
+        if _names_type_of_tensor(key) or (is_a(key, type) and (value is None or is_a(value, _PROPERTIES)))
+    }
 
 
 def _names_type_of_tensor(key: Any) -> bool:
@@ -208,7 +214,7 @@ def _names_type_of_tensor(key: Any) -> bool:
 
 def _shape(value: Any, of_torch: Collection[str]) -> str:
     if is_a(value, dict):
-        left_out = _by_type_of_tensor(value)
+        left_out = _by_class(value)
         keys = [key for index, (key, _) in enumerate(items(value)) if index not in left_out]
         keys = [key for key in keys if not (is_plain_key(key) and key in of_torch)]
         plain = [str(key) for key in keys if is_plain_key(key)]

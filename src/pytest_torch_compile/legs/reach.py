@@ -29,9 +29,10 @@ EMPTY: Any = object()
 PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 """The most common types whose values are immutable and contain no other objects."""
 
-# Objects from these packages are not walked: they contain no model state, or too many other objects.
+# Objects from these packages are not walked: they contain no model state, or too many other objects. A kernel of Triton
+# or Numba refers to the compiler and its caches, which eager and compiled code fill differently.
 _CLOSED = (sys.stdlib_module_names - {"__main__", "types", "collections", "argparse"}) | {
-    "numpy", "pytest", "_pytest", "pluggy", "torch", "triton",
+    "numpy", "pytest", "_pytest", "pluggy", "torch", "triton", "numba", "llvmlite",
 }  # fmt: skip
 # Types of the standard library and torch that have state.
 _OPEN_KINDS = (threading.local, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
