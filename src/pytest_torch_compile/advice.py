@@ -97,7 +97,9 @@ DEPENDS_ON_DATA = (
     "the line at which torch stops with fullgraph=True uses the value or the size of this op's output; replace the "
     "Python branch on that line with torch.cond or torch.where, or declare the branch's outcome with torch._check(...)"
 )
-OTHER_BREAKS_FIRST = "remove the break at that line first: with fullgraph=True, this op does not break the graph"
+OTHER_BREAKS_FIRST = (
+    "remove the break at that line first: without it, fullgraph=True can compile this op without a graph break"
+)
 REWRITE = "rewrite the line with operations that torch.compile can trace"
 FOLLOWS = (
     "this break may be a consequence of another break in the same function or in a function that it calls; "

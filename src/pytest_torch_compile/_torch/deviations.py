@@ -64,7 +64,7 @@ def note_left_by(test: str) -> None:
 
 def _note(otherwise: str) -> None:
     """For each setting that newly differs from its default, record where the setting was changed. If a module that was
-    imported since the previous call changes the setting, record this module; otherwise, record the text ``otherwise``.
+    imported since the previous call changes the setting, record this module. If not, record the text in ``otherwise``.
     """
     if "torch._dynamo" not in sys.modules:
         return

@@ -112,7 +112,7 @@ def _value_text(name: str, value: Any) -> str:
 
 
 def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *, raised: bool = False) -> CallReport:
-    """Return a call's row of the call table: its outcome (such as compiled, recompiled, reused or eager) and the failed
+    """Return a call's row in the call table: its outcome (such as compiled, recompiled, reused or eager) and the failed
     guard.
     """
     now = seen.during(index + 1)

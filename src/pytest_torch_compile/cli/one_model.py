@@ -42,7 +42,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=_shape,
         metavar="SHAPE",
-        help="shape of each argument of a call, such as 2,3,224,224, for random inputs; repeat the option to add calls",
+        help="call the model with random inputs of these shapes, with one shape for each argument (for example, "
+        "2,3,224,224); repeat the option to add calls",
     )
     parser.add_argument(
         "--calls",

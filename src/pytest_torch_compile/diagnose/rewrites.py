@@ -171,8 +171,8 @@ def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:
 
 
 def computed_outside(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Replace each call that reads no variables of the function with a global variable that is set before the function
-    runs.
+    """Find the calls that do not depend on the function's local variables. Compute their results before the function
+    runs, and let the function read each result from a global variable.
     """
     calls = _independent_calls(statement, around)
 

@@ -30,7 +30,7 @@ class LeafVerdict:
 
     ``nonfinite`` is true if NaN or infinity occur at different positions in compiled code than in eager.
     ``perturbed_runs`` counts the eager runs with perturbed rounding that widened the limits. ``compared`` is False if
-    two eager runs differ by more than rounding, so that a passing result proves little.
+    two eager runs differ by more than rounding; in this case, a passing result proves little.
     """
 
     path: str

@@ -39,7 +39,7 @@ OPTIONS: dict[str, str] = {
     "comma-separated patterns of names in a package, such as mypackage or mypackage.layers,mypackage.ops.*",
     "existing-minutes": "time limit in minutes for a run with --compile-existing (default: 10); the "
     "limit is never shorter than 3 times the duration of a run without --compile-existing",
-    "existing-shapes": "maximum number of shapes that --compile-existing checks if calls of a target differ only in "
+    "existing-shapes": "maximum number of shapes that --compile-existing checks if calls to a target differ only in "
     "shape (default: 4)",
     "write-tests": "folder for generated test files, relative to the root directory: one file for each module of "
     "the package given to --compile-existing, with one check for each target",

@@ -61,7 +61,7 @@ def _longest_fence(lines: Iterable[str]) -> int:
 
 
 def html(text: str) -> str:
-    """Make text safe for an HTML page: replace control characters by spaces, and remove invisible characters. Jinja2
+    """Make text safe for an HTML page: replace control characters with spaces, and remove invisible characters. Jinja2
     escapes the markup.
     """
     return _UNSEEN.sub("", _CONTROLS_IN_BLOCK.sub(" ", _encodable(text)))
