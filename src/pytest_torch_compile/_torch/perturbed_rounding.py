@@ -5,9 +5,9 @@ The results show how much a model amplifies unavoidable rounding differences. Us
 ``torch.utils._python_dispatch.TorchDispatchMode``, ``tree_leaves`` and ``tree_map_only`` of ``torch.utils._pytree`` and
 ``OpOverload.is_view``, which are the same on torch 2.6 to 2.15.
 
-An optimizer's step is perturbed as a whole. An eager step computes the bias correction, ``1 - beta ** step``, with
-Python floats, whereas a compiled step uses float32 tensors. Because the eager computation has no op whose result can be
-perturbed, the learning rate is perturbed instead.
+For an optimizer's step, the learning rate is perturbed, too. An eager step computes the bias correction,
+``1 - beta ** step``, with Python floats, so there is no op whose result can be perturbed, whereas a compiled step uses
+float32 tensors.
 """
 
 from __future__ import annotations

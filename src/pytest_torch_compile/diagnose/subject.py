@@ -134,7 +134,7 @@ class Subject:
 
 
 def break_causes(report: CompileReport) -> set[tuple[str, int, str]]:
-    """Return the location and category of each break. A break that is reached from several callers occurs once."""
+    """Return the location and category of each break. A break that is reached from several callers is listed once."""
     return {(one.location.file, one.location.line, one.category) for one in report.graph_breaks}
 
 

@@ -284,8 +284,8 @@ class TensorObject:
 
 
 class Memory:
-    """A holder of a range of bytes in a storage. The bytes are the data of one or more tensors. If ``on_host`` is true,
-    copies of the bytes are kept in host memory.
+    """A holder (see ``Holder``) of a range of bytes in a storage. The bytes are the data of one or more tensors. If
+    ``on_host`` is true, copies of the bytes are kept in host memory.
     """
 
     def __init__(self, bytes_: Extent, on_host: bool) -> None:

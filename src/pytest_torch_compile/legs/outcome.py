@@ -192,12 +192,13 @@ def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) ->
 
 
 def _by_class(mapping: dict[Any, Any]) -> set[int]:
-    """Return the positions of entries in which a library caches a property of a class. They are not compared.
+    """Return the positions of the entries whose key is a class and in which a library caches a fact about this class.
+    These entries are not compared.
 
-    If the class is a tensor class, or a collection of classes that contains one, eager code has an entry for
-    ``Tensor``, but code that torch traces has an entry for ``FakeTensor``. For other classes, an entry is a property of
-    the class if its value is a bool, None, a class or a function; libraries such as tensordict use these caches only in
-    eager code. An entry with another value may count something, so it is compared.
+    An entry for a tensor class, or for a collection of classes that contains one, is always treated as a cache, because
+    eager code has an entry for ``Tensor`` where code that torch traces has one for ``FakeTensor``. An entry for another
+    class is treated as a cache only if its value is a bool, None, a class or a function; libraries such as tensordict
+    fill these caches only in eager code. Any other value may be state, such as a counter, so it is compared.
     """
     return {
         index

@@ -141,8 +141,8 @@ def _legs(title: str, pair: Mapping[str, float], memory: bool) -> dict[str, Any]
 
 
 def _interval(change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a change and the layout of its plot: the positions of the dot and of the allowed range, in percent of the
-    plot's width.
+    """Return the entries of ``change``, and the layout of its plot: the positions of the dot and of the allowed range,
+    in percent of the plot's width.
     """
     effect = change["effect"]
     # If the floor (the allowed change) is None, there is no limit, so any change is allowed.

@@ -146,7 +146,9 @@ def compared_plans(
         elif test not in base:
             compared.append(
                 ComparedPlan(
-                    test, None, "no counts from a plan for the base revision: the test is new, or failed there"
+                    test,
+                    None,
+                    "the base revision has no planned counts: the test is new, or failed there",
                 )
             )
         else:
