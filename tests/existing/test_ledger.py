@@ -30,7 +30,7 @@ def half_way():
     ledger = Ledger(RunTime(100.0), most_shapes=4)
     noted(ledger, (2,), seconds=0.1)
     assert not ledger.why_not("f", OLD, False)
-    ledger.time.progress, ledger.time.observing = 0.5, 50.0
+    ledger.time.progress, ledger.time.on_checks = 0.5, 50.0
     return ledger
 
 
@@ -53,7 +53,7 @@ def test_time_is_kept_for_the_first_calls_of_targets_to_come(half_way):
     for name, seconds in (("g", 20.0), ("h", 10.0)):
         half_way.targets.setdefault(name, Noticed())
         half_way.note(Family(), Checked(name, "test", report=object(), seconds=seconds), (), {}, Signature((name,), ()))
-    half_way.time.observing = 80.0  # 20 seconds are left; the second half needs 30 if it is like the first
+    half_way.time.on_checks = 80.0  # 20 seconds are left; the second half needs 30 if it is like the first
     assert half_way.why_not("f", NEW, False) == KEPT
     assert not noted(half_way, (3,), passed_over=KEPT).seen & {(3,)}  # it is looked at again
     half_way.time.progress = 0.9
@@ -73,7 +73,7 @@ def test_first_gradients_do_not_wait(half_way):
 
 
 def test_nothing_is_wanted_when_all_of_the_time_is_used_up(half_way):
-    half_way.time.observing = 100.0
+    half_way.time.on_checks = 100.0
     assert noted(half_way, (3,)) is None
     assert half_way.targets["f"].left_out == {OUT_OF_TIME: 1}
 
@@ -95,7 +95,7 @@ def test_runs_that_only_look_for_new_lines_are_bounded(half_way):
     assert half_way.wants("f", Signature(("f", 2), (2,))) is None
     assert NOT_LOOKED_AT in half_way.targets["f"].left_out
     assert half_way.wants("g", Signature(("g",), (2,))) is not None  # the first call of a target is always looked at
-    half_way.time.observing = 40.0  # less than half of the time, and no other target needs any
+    half_way.time.on_checks = 40.0  # less than half of the time, and no other target needs any
     assert half_way.wants("f", Signature(("f", 2), (2,))) is not None
     half_way.targets["h"] = Noticed()
     half_way.note(Family(), Checked("h", "test", report=object(), seconds=30.0), (), {}, Signature(("h",), ()))
@@ -132,7 +132,7 @@ def test_run_with_its_checks_is_no_longer_than_the_time_or_three_plain_runs(plai
     time = RunTime(100.0, began=now() - 10.0)
     time.note_progress(0.01)  # the tests have not begun to take time: 10 seconds to start
     time.began -= (plain - 10.0) / 4 + 7.0
-    time.progress, time.observing = 0.25, 7.0
+    time.progress, time.on_checks = 0.25, 7.0
     assert time.plain == pytest.approx(plain, abs=0.1)
     assert time.limit == pytest.approx(limit, abs=0.2)
     assert time.plain + time.limit <= max(100.0, 3 * time.plain)
@@ -140,9 +140,9 @@ def test_run_with_its_checks_is_no_longer_than_the_time_or_three_plain_runs(plai
 
 def test_check_that_would_end_too_late_does_not_begin(half_way):
     half_way.note(Family(), Checked("f", "test", report=object(), seconds=30.0), (), {}, Signature(("f",), ()))
-    half_way.time.observing = 60.0
+    half_way.time.on_checks = 60.0
     assert noted(half_way, (3,)) is not None
-    half_way.time.observing = 80.0  # 20 seconds are left, and the checks took 30
+    half_way.time.on_checks = 80.0  # 20 seconds are left, and the checks took 30
     assert noted(half_way, (5,)) is None
     assert half_way.targets["f"].left_out[OUT_OF_TIME] == 1
 
@@ -152,3 +152,17 @@ def test_target_whose_tried_calls_compute_nothing_says_so():
     (row,) = rows([idle], {"somelib.f": {NOT_LOOKED_AT: 2}}, "somelib")
     assert row.verdict == UNCHECKED and row.detail == f"{IDLE}; {NOT_LOOKED_AT}"
     assert not rows([idle], {"somelib.f": {}}, "somelib")
+
+
+@pytest.mark.parametrize(("plain", "observing"), [(30.0, 20.0), (60.0, 60.0), (100.0, 100.0), (60.0, 150.0)])
+def test_run_whose_tests_are_slow_to_observe_is_within_its_limit(monkeypatch, plain, observing):
+    clock = [0.0]
+    monkeypatch.setattr("pytest_torch_compile.existing.run_time.now", lambda: clock[0])
+    time = RunTime(150.0, began=0.0)
+    for number in range(100):
+        time.note_progress((number + 1) / 100)
+        clock[0] += (plain + observing) / 100
+        time.observing += observing / 100
+        with time.spending():
+            clock[0] += time.left
+    assert clock[0] <= max(150.0, 3 * plain, plain + observing) + 0.1

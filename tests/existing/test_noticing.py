@@ -1,4 +1,4 @@
-"""Observing calls on Python 3.11 and earlier, where a trace function sees every call."""
+"""Observing calls: with sys.monitoring, or, before Python 3.12, with a trace function that sees every call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from pytest_torch_compile.existing.noticing import Noticing  # noqa: E402
 
-pytestmark = pytest.mark.skipif(hasattr(sys, "monitoring"), reason="Python 3.12 reports only the selected calls")
+traces = pytest.mark.skipif(hasattr(sys, "monitoring"), reason="Python 3.12 reports only the selected calls")
 
 
 def other(x):
@@ -37,6 +37,7 @@ def noticing(modules):
     )
 
 
+@traces
 def test_calls_outside_the_package_are_not_audited():
     """A check installs an audit hook, which then runs at every audited event: half of the time of a slow test."""
     sys.addaudithook(lambda event, args: AUDITED[-1].update([event]) if AUDITED else None)
@@ -52,14 +53,14 @@ def test_calls_outside_the_package_are_not_audited():
     assert observer.seconds > 0
 
 
-@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("traced", [False, pytest.param(True, marks=traces)])
 def test_call_to_the_package_is_heard(traced):
     observer = noticing({__name__})
     before = sys.gettrace()
     if traced:  # as under coverage: a profile function is used
         sys.settrace(lambda frame, event, argument: None)
     try:
-        with observer.listening(list):
+        with observer.listening(lambda: [target.__code__]):
             other(1)
             inner(1)
     finally:
@@ -72,6 +73,16 @@ def test_call_from_inside_the_package_is_not_heard():
         {id(target.__code__)}, {__name__}, lambda name: name == __name__, lambda frame: HEARD.append("heard")
     )
     HEARD.clear()
-    with observer.listening(list):
+    with observer.listening(lambda: [target.__code__]):
         inner(1)
     assert not HEARD
+
+
+@pytest.mark.parametrize("name", [None, ["a list"]])
+def test_caller_whose_module_has_no_proper_name(name):
+    caller = {"__name__": name, "target": target}
+    exec("def calls():\n    return target(1)", caller)
+    observer = noticing({__name__})
+    with observer.listening(lambda: [target.__code__]):
+        caller["calls"]()
+    assert HEARD == ["target"]

@@ -459,7 +459,7 @@ def test_table_by_type_of_tensor_that_tracing_fills(wrong):
 
 
 @pytest.mark.parametrize(("entry", "finds"), [(True, False), (dict, False), (None, False), (2, True), (2.5, True)])
-def test_property_of_a_class_that_only_eager_code_caches(entry, finds):
+def test_fact_about_a_class_that_only_eager_code_caches(entry, finds):
     cached: dict[object, object] = {}
 
     def remembers(x):
@@ -468,6 +468,36 @@ def test_property_of_a_class_that_only_eager_code_caches(entry, finds):
         return x.sin()
 
     assert [kind for kind, _ in found(remembers, torch.randn(3))] == (["state"] if finds else [])
+
+
+def test_flag_of_a_class_that_only_eager_code_changes_is_state():
+    used: dict[object, object] = {dict: False}
+
+    def uses(x):
+        if not torch.compiler.is_compiling():
+            used[dict] = True
+        return x.sin()
+
+    assert [kind for kind, _ in found(uses, torch.randn(3))] == ["state"]
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_tensor_in_a_descriptor_of_triton_is_state(wrong):
+    descriptors = pytest.importorskip("triton.tools.tensor_descriptor")
+
+    class Held(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.descriptor = descriptors.TensorDescriptor.from_tensor(torch.ones(16, 16), [4, 4])
+
+        def forward(self, x):
+            if not (wrong and torch.compiler.is_compiling()):
+                self.descriptor.base.add_(1)
+            return x + 1
+
+    module = Held()
+    assert [kind for kind, _ in found(module, torch.ones(3))] == (["state"] if wrong else [])
+    assert module.descriptor.base.eq(1).all()
 
 
 def test_what_dynamo_sets_up_of_a_library_is_not_the_targets_state(monkeypatch):

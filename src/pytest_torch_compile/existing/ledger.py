@@ -95,7 +95,7 @@ class Ledger:
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether another check would exceed the time limit. The first check in a run may exceed the limit."""
+        """Whether another check would exceed the time limit. The first attempt in a run may exceed the limit."""
         has_tried = bool(self._checks or self._in_vain)
         return has_tried and self.time.left <= (self.usual if self._checks else 0.0)
 

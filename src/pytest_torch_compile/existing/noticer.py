@@ -90,7 +90,7 @@ class Noticer:
                 self._recipes.forget_made()
 
     def taken(self) -> float:
-        """Return the seconds spent on checks during the most recent test."""
+        """Return the seconds that observing and checks took during the most recent test."""
         return self._time.spent - self._spent_before
 
     def results(self) -> tuple[list[Checked], dict[str, dict[str, int]], float, str]:
@@ -98,7 +98,7 @@ class Noticer:
         could not be observed, the reason.
         """
         left_out = {name: target.left_out for name, target in self._ledger.targets.items()}
-        return self._ledger.results, left_out, self._time.spent, self.problem or self._noticing.problem
+        return self._ledger.results, left_out, self._time.on_checks, self.problem or self._noticing.problem
 
     def _hear(self, frame: FrameType) -> None:
         """Handle the start of a call."""

@@ -39,7 +39,7 @@ class Noticing:
     """
 
     def __init__(
-        self, known: Container[int], modules: Container[object], is_inside: Callable[[str], bool], hear: Hear
+        self, known: Container[int], modules: Container[str], is_inside: Callable[[str], bool], hear: Hear
     ) -> None:
         self._known = known
         self._modules = modules
@@ -92,7 +92,7 @@ class Noticing:
 
     def _is_from_inside(self, frame: FrameType) -> bool:
         caller = frame.f_back
-        return caller is not None and self._is_inside(caller.f_globals.get("__name__", ""))
+        return caller is not None and self._is_inside(str(caller.f_globals.get("__name__", "")))
 
     def _handle(self, frame: FrameType) -> None:
         """Pass a frame to ``hear``. Any profiler is suspended, so that the profiler does not record the plugin's own
@@ -111,7 +111,7 @@ class Noticing:
 
         def note(frame: FrameType, event: str, argument: Any) -> None:
             self._events += 1
-            if frame.f_globals.get("__name__") in modules and self._concerns(frame):
+            if str(frame.f_globals.get("__name__")) in modules and self._concerns(frame):
                 sys.settrace(None)
                 try:
                     self._heard(frame)
@@ -133,7 +133,7 @@ class Noticing:
 
         def note(frame: FrameType, event: str, argument: Any) -> None:
             self._events += 1
-            if event == "call" and frame.f_globals.get("__name__") in modules and self._concerns(frame):
+            if event == "call" and str(frame.f_globals.get("__name__")) in modules and self._concerns(frame):
                 self._heard(frame)
 
         sys.setprofile(note)

@@ -28,14 +28,15 @@ class RunTime:
     time for checks, not only the checks themselves.
 
     ``began`` is the time at which the run began, and ``progress`` is the fraction of tests that have begun.
-    ``observing`` is the number of seconds by which observing calls has slowed the tests down.
+    ``observing`` is the number of seconds by which observing calls has slowed the tests down, and ``on_checks`` is the
+    number of seconds that the checks took.
     """
 
     seconds: float
     began: float = field(default_factory=now)
     observing: float = 0.0
     progress: float = 1.0
-    _on_checks: float = 0.0
+    on_checks: float = 0.0
     _before_tests: float | None = None
 
     def note_progress(self, progress: float) -> None:
@@ -51,12 +52,12 @@ class RunTime:
         try:
             yield
         finally:
-            self._on_checks += now() - began
+            self.on_checks += now() - began
 
     @property
     def spent(self) -> float:
         """The seconds that the plugin has used so far."""
-        return self._on_checks + self.observing
+        return self.on_checks + self.observing
 
     @property
     def plain(self) -> float:
@@ -76,8 +77,9 @@ class RunTime:
 
     @property
     def left(self) -> float:
-        """The seconds that remain for checks."""
-        return max(0.0, self.limit - self.spent)
+        """The seconds that remain for checks, assuming that observing the remaining tests takes as long as so far."""
+        observing = self.observing * (1.0 - self.progress) / self.progress
+        return max(0.0, self.limit - self.spent - observing)
 
 
 def minutes(seconds: float) -> str:

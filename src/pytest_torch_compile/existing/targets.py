@@ -53,7 +53,7 @@ class Targets:
     patterns: tuple[str, ...] = ()
     hears_of_objects: bool = False
     by_code: dict[int, list[_Entry]] = field(default_factory=dict)
-    modules: set[object] = field(default_factory=set)
+    modules: set[str] = field(default_factory=set)
     _classes: dict[type, str] = field(default_factory=dict)
     _other_names: dict[str, list[str]] = field(default_factory=dict)
     _modules: int = -1
@@ -142,7 +142,7 @@ class Targets:
         return any(_matches(one, pattern) for one in names for pattern in self.patterns)
 
     def _add(self, entry: _Entry) -> None:
-        self.modules.add(entry.function.__globals__.get("__name__"))
+        self.modules.add(str(entry.function.__globals__.get("__name__")))
         known = self.by_code.setdefault(id(entry.function.__code__), [])
         if not any(other.function is entry.function for other in known):
             known.append(entry)

@@ -25,7 +25,7 @@ from .reach import is_plain as is_plain_value
 from .snapshot import Contents, Snapshot
 from .stateful import cannot_be_restored, comparable, stateful
 
-_PROPERTIES = (bool, type, types.FunctionType)
+_FACTS = (bool, type, types.FunctionType)
 _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, weakref.ref)
 # The maximum number of values and of nested levels to compare. Model state is far smaller, so values beyond these
 # limits are skipped.
@@ -89,7 +89,7 @@ class _Walk:
             return
         self._seen.add(id(value))
         of_torch = {CAPTURABLE} if id(value) in self._placed_by_torch else frozenset[str]()
-        self.flat.nodes[path] = Node(type(value), False, shape=_shape(value, of_torch))
+        self.flat.nodes[path] = Node(type(value), False, shape=_shape(value, of_torch, self._snapshot))
         for text, part in self._parts(value):
             self.visit(part, f"{path}{text}", depth + 1)
 
@@ -116,7 +116,7 @@ class _Walk:
             self._placed_by_torch |= set(map(id, _placed_by_torch(value)))
         if id(value) in self._placed_by_torch:
             return ((text, part) for text, part in parts(value) if text != f"['{CAPTURABLE}']")
-        if is_a(value, dict) and (left_out := _by_class(value)):
+        if is_a(value, dict) and (left_out := _by_class(value, self._snapshot)):
             entries = len(items(value))
             return (pair for index, pair in enumerate(parts(value)) if index >= entries or index not in left_out)
         if not is_a(value, types.FunctionType):
@@ -191,19 +191,23 @@ def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) ->
     return Flat(nodes)
 
 
-def _by_class(mapping: dict[Any, Any]) -> set[int]:
-    """Return the positions of the entries whose key is a class and in which a library caches a fact about this class.
-    These entries are not compared.
+def _by_class(mapping: dict[Any, Any], snapshot: Snapshot) -> set[int]:
+    """Return the positions of the entries whose key is a class and in which code caches a fact about this class. These
+    entries are not compared.
 
     An entry for a tensor class, or for a collection of classes that contains one, is always treated as a cache, because
     eager code has an entry for ``Tensor`` where code that torch traces has one for ``FakeTensor``. An entry for another
-    class is treated as a cache only if its value is a bool, None, a class or a function; libraries such as tensordict
-    fill these caches only in eager code. Any other value may be state, such as a counter, so it is compared.
+    class is treated as a cache only if it is new, and its value is a bool, None, a class or a function; libraries such
+    as tensordict fill these caches only in eager code. Any other entry may be state, such as a counter or a flag, so it
+    is compared.
     """
+    before = snapshot.initial.get(("items", id(mapping)))
+    known = None if before is None else {id(key) for key, _ in before}
     return {
         index
         for index, (key, value) in enumerate(items(mapping))
-        if _names_type_of_tensor(key) or (is_a(key, type) and (value is None or is_a(value, _PROPERTIES)))
+        if _names_type_of_tensor(key)
+        or (is_a(key, type) and known is not None and id(key) not in known and (value is None or is_a(value, _FACTS)))
     }
 
 
@@ -213,9 +217,9 @@ def _names_type_of_tensor(key: Any) -> bool:
     return is_a(key, type) and torch.Tensor in key.__mro__
 
 
-def _shape(value: Any, of_torch: Collection[str]) -> str:
+def _shape(value: Any, of_torch: Collection[str], snapshot: Snapshot) -> str:
     if is_a(value, dict):
-        left_out = _by_class(value)
+        left_out = _by_class(value, snapshot)
         keys = [key for index, (key, _) in enumerate(items(value)) if index not in left_out]
         keys = [key for key in keys if not (is_plain_key(key) and key in of_torch)]
         plain = [str(key) for key in keys if is_plain_key(key)]

@@ -29,11 +29,13 @@ EMPTY: Any = object()
 PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 """The most common types whose values are immutable and contain no other objects."""
 
-# Objects from these packages are not walked: they contain no model state, or too many other objects. A kernel of Triton
-# or Numba refers to the compiler and its caches, which eager and compiled code fill differently.
+# Objects from these packages are not walked: they contain no model state, or too many other objects.
 _CLOSED = (sys.stdlib_module_names - {"__main__", "types", "collections", "argparse"}) | {
-    "numpy", "pytest", "_pytest", "pluggy", "torch", "triton", "numba", "llvmlite",
+    "numpy", "pytest", "_pytest", "pluggy", "torch",
 }  # fmt: skip
+# Nor are the kernels of compilers. A kernel refers to its compiler and to caches, which eager and compiled code fill
+# differently. Other objects of these packages, such as Triton's tensor descriptors, contain tensors.
+_KERNELS = ("triton.runtime.", "triton.compiler.", "triton.backends.", "numba.core.", "numba.np.", "numba.cuda.")
 # Types of the standard library and torch that have state.
 _OPEN_KINDS = (threading.local, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
 _OPEN_IN_TORCH = ("torch.optim", "torch.distributions", "torch.amp", "torch.cuda.amp")
@@ -160,6 +162,8 @@ def _is_open_kind(kind: type) -> bool:
         return False
     if any(base is known for base in kind.__mro__ for known in _OPEN_KINDS):
         return True
+    if any(str(base.__module__).startswith(_KERNELS) for base in kind.__mro__):
+        return False
     module = str(kind.__module__)
     return module.startswith(_OPEN_IN_TORCH) or module.partition(".")[0] not in _CLOSED
 
