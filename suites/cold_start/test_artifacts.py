@@ -13,7 +13,8 @@ pytest.importorskip("transformers", reason="the cold start suite needs transform
 
 from pytest_torch_compile import CompileCheckFailed, check_compile, sizes
 
-from ..transformers.models import make_gpt2, model_loss, next_tokens, tokens
+from ..transformers.inputs import next_tokens, tokens
+from ..transformers.models import make_gpt2, model_loss
 
 pytestmark = pytest.mark.skipif(
     not hasattr(torch.compiler, "save_cache_artifacts"), reason="torch 2.6 cannot save artifacts; 2.7 and newer can"

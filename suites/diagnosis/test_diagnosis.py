@@ -13,7 +13,8 @@ pytest.importorskip("transformers", reason="the diagnosis suite needs transforme
 
 from pytest_torch_compile import CompileCheckFailed, check_compile
 
-from ..transformers.models import make_bert, tokens
+from ..transformers.inputs import tokens
+from ..transformers.models import make_bert
 
 
 class Breaking(nn.Module):

@@ -13,7 +13,8 @@ pytest.importorskip("transformers", reason="the dynamic shapes suite needs trans
 
 from pytest_torch_compile import CompileCheckFailed, check_compile, sizes
 
-from ..transformers.models import make_bert, tokens
+from ..transformers.inputs import tokens
+from ..transformers.models import make_bert
 
 LIMIT = 8
 SHAPES = 18

@@ -16,7 +16,8 @@ import transformers as tf
 
 from pytest_torch_compile import compile_guard
 
-from ..transformers.models import VOCAB, make_llama, small_gpt2
+from ..transformers.inputs import VOCAB
+from ..transformers.models import make_llama, small_gpt2
 
 PROMPTS = (4, 7, 10)
 LENGTH = 13

@@ -11,7 +11,8 @@ pytest.importorskip("transformers", reason="this suite needs transformers")
 
 from pytest_torch_compile import CompileCheckFailed, Tolerance, call, check_invariance
 
-from ..transformers.models import VOCAB, make_llama
+from ..transformers.inputs import VOCAB
+from ..transformers.models import make_llama
 
 ROUNDING = Tolerance(rtol=0.0, atol=2e-6)
 

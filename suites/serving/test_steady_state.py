@@ -13,7 +13,8 @@ pytest.importorskip("transformers", reason="the serving suite needs transformers
 
 from pytest_torch_compile import CompileCheckFailed, check_compile, compile_guard, padded, random_lengths, sizes
 
-from ..transformers.models import VOCAB, make_llama
+from ..transformers.inputs import VOCAB
+from ..transformers.models import make_llama
 
 BATCHES = (2, 4, 8)
 LENGTHS = (16, 24, 64)

@@ -18,7 +18,8 @@ pytest.importorskip("transformers", reason="this suite needs transformers")
 from pytest_torch_compile import Tolerances, call, check_artifact
 from pytest_torch_compile._torch.artifacts import unavailable
 
-from ..transformers.models import make_bert, tokens
+from ..transformers.inputs import tokens
+from ..transformers.models import make_bert
 from ..vision.models import images, make_resnet
 
 # An artifact returns new tensors where eager may return views.

@@ -82,7 +82,7 @@ def load(path: Path) -> ModuleType:
 def run(path: Path) -> Case:
     module = load(path)
     if not getattr(module, "SINCE", (0,)) <= torch.__version__ < getattr(module, "BEFORE", (9,)):
-        pytest.skip("not on this torch")
+        pytest.skip("the defect or look-alike does not exist on this torch version (see SINCE and BEFORE in its file)")
     marked = [number for number, line in enumerate(path.read_text().splitlines(), 1) if line.endswith("# HERE")]
     case = Case(path, getattr(module, "EXPECT", []), getattr(module, "ALSO", set()), marked)
     torch.manual_seed(0)

@@ -15,8 +15,10 @@ VERSION = tuple(map(int, torch.__version__.split("+")[0].split(".")[:2]))
 HAS_LIMIT = "recompile_limit" in inspect.signature(torch.compile).parameters
 HAS_SHARED = "shape_id" in inspect.signature(torch._dynamo.decorators.mark_unbacked).parameters
 EAGER = {"backend": "eager"}
-without = pytest.mark.skipif(HAS_LIMIT, reason="this torch has them")
-needs_limit = pytest.mark.skipif(not HAS_LIMIT, reason="torch 2.13 has it")
+without = pytest.mark.skipif(HAS_LIMIT, reason="torch 2.13 and newer have these options, so they are not refused")
+needs_limit = pytest.mark.skipif(
+    not HAS_LIMIT, reason="recompile_limit is an argument of torch.compile from torch 2.13 on"
+)
 
 
 def curve(x, n=1):

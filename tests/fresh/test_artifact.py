@@ -327,7 +327,7 @@ def test_the_artifact_that_was_tested_can_be_kept(tmp_path):
     torch.testing.assert_close(loaded(x), model(x))
 
 
-@pytest.mark.skipif(NEW_TORCH, reason="this torch can")
+@pytest.mark.skipif(NEW_TORCH, reason="this torch version supports precompile, so nothing is unsupported")
 def test_what_a_torch_lacks_is_not_observable():
     with pytest.raises(CompileCheckFailed, match=f"not supported on torch {torch.__version__.split('+')[0]}") as failed:
         check_artifact(Linear(), torch.randn(3, 4), via="precompile")

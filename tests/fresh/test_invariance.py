@@ -96,7 +96,7 @@ PLANTED = {
 def test_what_depends_on_it_is_found_with_the_first_module(name, compiled):
     way, make, module = PLANTED[name]
     if way == "process" and not compiled:
-        pytest.skip("the same fresh process")
+        pytest.skip("without compilation, both runs are in the same fresh process")
     with pytest.raises(CompileCheckFailed) as failed:
         # Products of other sizes may round in another way.
         rounding = {"tolerance": Tolerance(rtol=0.0, atol=1e-6), "compiled": compiled, "backend": "eager"}

@@ -5,9 +5,8 @@ The results show how much a model amplifies unavoidable rounding differences. Us
 ``torch.utils._python_dispatch.TorchDispatchMode``, ``tree_leaves`` and ``tree_map_only`` of ``torch.utils._pytree`` and
 ``OpOverload.is_view``, which are the same on torch 2.6 to 2.15.
 
-For an optimizer's step, the learning rate is perturbed, too. An eager step computes the bias correction,
-``1 - beta ** step``, with Python floats, so there is no op whose result can be perturbed, whereas a compiled step uses
-float32 tensors.
+For an optimizer's step, the learning rate is perturbed, too. A compiled step computes the bias correction,
+``1 - beta ** step``, with float32 tensors. An eager step uses Python floats, whose rounding cannot be perturbed.
 """
 
 from __future__ import annotations

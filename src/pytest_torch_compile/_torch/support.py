@@ -2,7 +2,8 @@
 
 Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.list_backends``,
 ``torch._dynamo.exc``, ``torch._inductor.list_mode_options``, ``torch._dynamo.config.recompile_limit``
-(``cache_size_limit`` before 2.7) and ``suppress_errors``, ``torch._TorchCompileInductorWrapper``.
+(``cache_size_limit`` before 2.7) and ``suppress_errors``, ``torch._TorchCompileInductorWrapper``,
+``torch.utils._pytree``.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile removes these 
 # True if, with fullgraph=True, torch also captures ops that return Python scalars or have data-dependent output shapes.
 FULLGRAPH_CAPTURES_MORE = Version(Version(torch.__version__).base_version) >= Version("2.10")
 CONSTRAINT_VIOLATION = "ConstraintViolationError"
+# The imports of torch at the top of a generated script.
+IMPORTS_OF_TORCH = ("import torch", "import torch._dynamo", "import torch.utils._pytree as pytree")
 
 
 def torch_version() -> str:

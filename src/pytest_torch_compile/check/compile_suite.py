@@ -62,7 +62,7 @@ class CompileSuite:
         breaks.
         """
         if not self.trains:
-            raise unittest.SkipTest("trains = False")
+            raise unittest.SkipTest("the suite sets trains = False")
         self._check(self._calls()[:1], train=True)
 
     def test_compile_shapes(self) -> None:

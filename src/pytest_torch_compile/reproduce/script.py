@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from .._torch.process_settings import process_settings
-from .._torch.support import newer_arguments
+from .._torch.support import IMPORTS_OF_TORCH, newer_arguments
 from ..diagnose.subject import Remake
 from ..findings import CompileReport, Finding
 from ..legs.compiling import Compiling
@@ -33,7 +33,7 @@ JUDGES = {
     **dict.fromkeys(("exception", "compile-error"), "raises"),
     **dict.fromkeys(("recompile", "eager-fallback", "nothing-compiled"), "counts"),
 }
-IMPORTS = ("import contextlib", "import torch", "import torch._dynamo", "import torch.utils._pytree as pytree")
+IMPORTS = ("import contextlib", *IMPORTS_OF_TORCH)
 # torch.compile options that affect the number of compilations
 _COUNTED = ("dynamic", "recompile_limit", "isolate_recompiles")
 _NO_MATTER = ("compile_threads", "force_disable_caches")  # settings that do not affect results
