@@ -121,7 +121,10 @@ def test_limit_of_the_size_of_files_is_named(tmp_path):
     resource = pytest.importorskip("resource")
     limit = (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
     before = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, {limit})"
-    last = last_line_of_a_check(before, TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
+    # Otherwise, Python writes the bytecode of modules that were never imported before only up to the limit, and every
+    # later process of this environment fails to read it.
+    without_bytecode = {"PYTHONDONTWRITEBYTECODE": "1"}
+    last = last_line_of_a_check(before, TORCHINDUCTOR_CACHE_DIR=str(tmp_path), **without_bytecode)
     assert f"CompileUsageError: call 1, compiled: the compile cache {tmp_path} cannot be written" in last
     assert "ulimit -f" in last
 
