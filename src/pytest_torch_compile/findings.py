@@ -139,11 +139,11 @@ class CompileReport:
 
     In reports of ``check_compile``, ``checked_mode`` is ``"fullgraph"`` (``fullgraph=True``) or ``"default"``
     (``fullgraph=False``). On newer torch versions, some code compiles with ``fullgraph=True`` but causes a graph break
-    with ``fullgraph=False``, so a check that passes in one mode may fail in the other. ``remarks`` contains notes that
-    do not make the check fail, for example that an accepted break no longer occurs. ``deviations`` contains the torch
-    settings that differed from their defaults when the check started. ``fault`` is the cause that the diagnosis found,
-    in machine-readable form. ``reproduction`` is the file that ``--compile-repro`` wrote. ``text`` is the whole report
-    as text.
+    with ``fullgraph=False``, so a check that passes in one mode may fail in the other mode. ``remarks`` contains notes
+    that do not make the check fail, for example that an accepted break no longer occurs. ``deviations`` contains the
+    torch settings that differed from their defaults when the check started. ``fault`` is the cause that the diagnosis
+    found, in machine-readable form. ``reproduction`` is the file that ``--compile-repro`` wrote. ``text`` is the whole
+    report as text.
     """
 
     target: str

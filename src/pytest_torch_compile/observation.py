@@ -62,11 +62,11 @@ class Graph:
 class GraphBreak:
     """A graph break at one location, reached through one chain of function calls.
 
-    ``stack`` is that chain from the compiled function to the break, outermost first and without torch's functions;
-    ``callers`` contains the lines of user code in this chain that lead to ``location``. ``times`` is the number of
-    compilations in which this break occurred. ``module`` is the module that contains the line that caused the break
-    (``kornia.filters.canny``); ``installed`` is true if this module belongs to an installed package. ``numbers`` lists
-    the NumPy scalars that this line uses.
+    ``stack`` is the chain of calls from the compiled function to the break, outermost first and without torch's
+    functions; ``callers`` contains the lines of user code in this chain that lead to ``location``. ``times`` is the
+    number of compilations in which this break occurred. ``module`` is the module that contains the line that caused the
+    break (``kornia.filters.canny``); ``installed`` is true if this module belongs to an installed package. ``numbers``
+    lists the NumPy scalars that the line uses.
     """
 
     location: Location
@@ -108,9 +108,9 @@ class FailedGuard:
 class Recompile:
     """One recompilation, and the guard that failed for each cache entry.
 
-    ``guards`` starts with the most informative guard. This is the first guard whose cause did not occur in earlier
-    recompiles of the same frame. If all causes occurred earlier, it is the guard of the newest cache entry. If the
-    recompiled code continues after a graph break, ``after_break`` is the line of this break; otherwise it is 0.
+    ``guards`` starts with the most informative guard: the first guard whose cause did not occur in earlier recompiles
+    of the same frame or, if all causes occurred earlier, the guard of the newest cache entry. If the recompiled code
+    continues after a graph break, ``after_break`` is the line of this break; otherwise, ``after_break`` is 0.
     """
 
     frame: str
@@ -254,7 +254,7 @@ class Observation:
     """Everything that a check or a ``compile_guard`` block observed about compilation. Each list is in chronological
     order.
 
-    Two lists show which information is missing because torch did not provide it. If ``undecided`` is not empty, the
+    ``undecided`` and ``not_observable`` list information that torch did not provide. If ``undecided`` is not empty, the
     check fails, because its result depends on this information. ``not_observable`` does not make the check fail.
 
     ``frames`` counts how often dynamo started to compile a function. For a ``compile_guard`` block,

@@ -98,8 +98,8 @@ def check_compile(
     entries for code other than the target are restored too.
 
     Args:
-        target: A module, function, bound method or other callable. If it is already compiled with ``torch.compile``,
-            its uncompiled original is checked, with the options of this call.
+        target: A module, function, bound method or other callable. If the target is already compiled with
+            ``torch.compile``, its uncompiled original is checked, with the options of this call.
         *args: The arguments of a single call, if ``calls`` is not set.
         calls: The call sequence. Each item is a ``call(...)``, a tuple of positional arguments, a dict of keyword
             arguments, or a single argument.
@@ -138,7 +138,7 @@ def check_compile(
             finding.
         warmup: The number of initial calls that may compile within the budget. Later calls must not compile anything.
         custom_ops: If True, run ``torch.library.opcheck`` on each ``torch.library`` op that the eager run calls, with
-            the inputs that the op receives. A failure is a ``custom-op`` finding. Gradients are tested only with
+            the inputs that the op receives. A failed test is a ``custom-op`` finding. Gradients are tested only with
             ``train=True``.
         snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default, they are kept
             on the host if the device does not have enough memory for both the copies and the float64 run, or if the

@@ -14,8 +14,8 @@ def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Call
     ranks, and gathers the ranks' outputs.
 
     On each rank, the eager run of the check uses the whole batch. Data-parallel training averages the gradients of the
-    parts. So on every rank, the outputs, the gradients and the parameters after optimizer steps must match the eager
-    run.
+    parts. Therefore, on every rank, the outputs, the gradients and the parameters after optimizer steps must match the
+    eager run.
 
     Args:
         compile: a function that creates the parallel, compiled target: ``lambda m:
