@@ -40,7 +40,7 @@ class Job:
 @dataclass(frozen=True)
 class Ended:
     """The outcome of the fresh process: the ``value`` that the function returned, or the exception that it ``raised``.
-    If the function neither returned nor raised, ``without_answer`` describes how the process ended.
+    If the function neither returned nor raised an exception, ``without_answer`` describes how the process ended.
     """
 
     value: Any = None
@@ -101,7 +101,7 @@ def _started(folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[byt
 
 
 def packed(function: Callable[..., Any], args: tuple[Any, ...], reduce: Reduce | None = None) -> bytes:
-    """Serialize ``function(*args)`` as bytes for ``pickle.loads`` in the fresh process. ``reduce`` is used as
+    """Serialize the call ``function(*args)`` as bytes for ``pickle.loads`` in the fresh process. ``reduce`` is used as
     ``Pickler.reducer_override``.
 
     Raises:
