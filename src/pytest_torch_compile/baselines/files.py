@@ -60,7 +60,8 @@ class Baselines:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the table that is printed when baselines are updated. ``change`` is "added", "changed" or "removed".
+    """One row of the table that is printed when baselines are updated. ``change`` is ``added``, ``changed`` or
+    ``removed``.
     """
 
     test: str
@@ -236,7 +237,7 @@ def parse(path: Path) -> dict[str, Any]:
 
 
 def write(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a document atomically, sorted and indented, with each list of numbers on one line.
+    """Write a JSON document atomically, with sorted keys, indentation, and each list of numbers on one line.
 
     Raises:
         BaselineError: If the document contains a NaN or an infinite value, or cannot be written.

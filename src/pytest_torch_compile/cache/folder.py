@@ -1,4 +1,5 @@
-"""The folder for Inductor's compiled code during a test run (``--compile-cache``). This module does not import torch.
+"""The folder that stores Inductor's compiled code during a test run (``--compile-cache``). This module does not import
+torch.
 """
 
 from __future__ import annotations

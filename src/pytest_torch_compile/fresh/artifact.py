@@ -113,7 +113,8 @@ def check_artifact(
         tolerances: How close the artifact's results must be to the eager results.
         prepare: A function to call in the fresh process before the artifact is loaded, for example to register custom
             ops.
-        path: The path at which the artifact is saved. By default, the artifact is removed after the check.
+        path: The path at which the artifact is saved. By default, the artifact is saved in a temporary folder and
+            removed after the check.
         timeout: The time limit for the fresh process, in seconds.
         seed: The random seed, which is set before each call.
 

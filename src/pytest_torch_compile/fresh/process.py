@@ -63,7 +63,7 @@ def run_fresh(
     server process that has already imported these modules.
 
     Raises:
-        CompileUsageError: If the function or an argument cannot be sent.
+        CompileUsageError: If the function or an argument cannot be sent to the fresh process.
     """
     job = Job(packed(function, args), user_modules(), settings.current, process_settings())
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
@@ -105,7 +105,7 @@ def packed(function: Callable[..., Any], args: tuple[Any, ...], reduce: Reduce |
     ``Pickler.reducer_override``.
 
     Raises:
-        CompileUsageError: If the function or an argument cannot be sent.
+        CompileUsageError: If the function or an argument cannot be sent to the fresh process.
     """
     by_name = pack(function, args, {}, reduce)
     if b"__main__" not in by_name:

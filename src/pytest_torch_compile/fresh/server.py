@@ -56,7 +56,7 @@ class ForkedProcess:
 
 
 class _Server:
-    """This process's server, which is started when it is first needed."""
+    """The server for this process, which is started when it is first needed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""The results of measuring one target, which is a module or a function. Imports neither torch nor pytest."""
+"""The results of measuring a target (a module or a function). This module imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True)
 class Exact:
-    """Numbers that describe compiled code, such as the number of kernels; None if a number was not observed.
+    """Numbers that describe compiled code, such as the number of kernels. A number is None if it was not observed.
 
     These counts are per call: ``kernels`` (including copies and fills), ``collectives``, ``cuda_graphs`` (CUDA graph
     launches), ``syncs`` (how often the host waits for the device), and ``python_calls``. ``memory`` is the peak in
@@ -88,7 +88,7 @@ class Run:
 
 @dataclass(frozen=True)
 class SpeedSample:
-    """One process's measurement of one target.
+    """The measurements of one target in one process.
 
     ``wall`` is the time per call, ``host`` the time until the call is enqueued, ``device`` the sum of the kernel
     durations, and ``memory`` the peak in bytes. ``kernels``, ``python_calls`` (both per call) and ``cold_start`` (in
@@ -142,7 +142,9 @@ class SpeedSample:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SpeedSample:
-        """Create a sample from the data that ``to_dict`` returned. Raises ValueError for another schema version."""
+        """Create a sample from the data that ``to_dict`` returned. Raise ValueError if the data has a different schema
+        version.
+        """
         if data.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(
                 f"the speed sample has schema version {data.get('schema_version')!r}, but {SCHEMA_VERSION} is required"

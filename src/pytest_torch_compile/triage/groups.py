@@ -96,12 +96,12 @@ def _ran(runs: Runs, test: str) -> bool:
 
 
 def _passes(runs: Runs, failure: Failure) -> bool:
-    """Return whether the test of a failure ran without any failure."""
+    """Return whether a failure's test passed in ``runs``."""
     return failure.test in runs and runs[failure.test].outcome == "passed"
 
 
 def _has(runs: Runs, failure: Failure) -> bool:
-    """Return whether the test fails for the same cause in these runs."""
+    """Return whether a failure's test fails for the same cause in ``runs``."""
     run = runs.get(failure.test)
     return run is not None and any(failure.cause.may_be(other.cause) for other in run.failures)
 
@@ -117,11 +117,11 @@ def to_reproduce(groups: Sequence[Group], statuses: Collection[Status]) -> list[
 
 
 def reproduced(group: Group, runs: Runs) -> Group:
-    """If the group's failure occurs in ``runs``, return the group with this new failure as its ``example``. In these
-    runs, each check tried to write a reproduction, so the new failure contains either the path of a script or the
-    reason why there is no script.
+    """If the group's failure occurs in ``runs``, return the group with this new failure as its ``example``. In
+    ``runs``, each check tried to write a reproduction script, so the new failure contains either the path of the script
+    or, in ``diagnosis``, the reason why there is no script.
 
-    A check writes one script, which reproduces only one of its findings.
+    Each check writes at most one script, which reproduces only one of the check's findings.
     """
     run = runs.get(group.example.test, Result("passed"))
     shown = [one for one in run.failures if one.cause.may_be(group.cause)]
