@@ -122,7 +122,7 @@ def check_artifact(
         The report, which contains the artifact's size, build time and load time.
 
     Raises:
-        CompileCheckFailed: If the check has findings. The exception has the attributes ``report`` and ``findings``.
+        CompileCheckFailed: If there are findings. The exception has the attributes ``report`` and ``findings``.
         CompileUsageError: If the check is not possible, for example because the first call raises an exception in eager
             or the target is not a module.
     """
@@ -262,8 +262,8 @@ def answers(
     imports: object,
     seed: int,
 ) -> Answers:
-    """In the fresh process, load the artifact and run the calls. ``imports`` contains the classes of the outputs. The
-    argument is not used: it is passed only because unpickling these classes imports the modules that define them.
+    """In the fresh process, load the artifact and run the calls. ``imports`` contains the classes of the outputs.
+    ``imports`` is not used: it is passed only because unpickling these classes imports the modules that define them.
     """
     if prepare is not None:
         prepare()

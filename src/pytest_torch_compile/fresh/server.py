@@ -28,8 +28,8 @@ _READ_LATE = ("PYTHONPATH", "PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR", "T
 
 
 class ForkedProcess:
-    """A process that the server forked. Like ``subprocess.Popen``, the class has ``pid`` and ``wait``. The forked
-    process exits when the process that requested it exits.
+    """A process that the server forked. Like ``subprocess.Popen``, the class has the attribute ``pid`` and the method
+    ``wait``. The forked process exits when the process that requested it exits.
     """
 
     def __init__(self, pid: int, server: socket.socket, alive: int, done: Callable[[], None]) -> None:

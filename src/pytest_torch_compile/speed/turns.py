@@ -23,7 +23,7 @@ POLL_SECONDS = 0.05
 @contextmanager
 def turn() -> Iterator[None]:
     """Wait for this process's turn to measure. Inside the ``with`` block, no other process that shares the folder
-    measures on the same device. If the parent process created no folder, there is nothing to wait for.
+    measures on the same device. If the parent process created no folder, this process does not wait.
     """
     if not (path := os.environ.get(TURNS)):
         yield

@@ -13,8 +13,9 @@ RunOn = Callable[[str, Sequence[str]], Mapping[str, Result]]
 
 
 def bisect(groups: Sequence[Group], releases: Sequence[str], run_on: RunOn) -> list[Group]:
-    """Return the groups, each with the two releases between which the failure first appeared. All releases between
-    these two releases are inconclusive: the test does not run on them, or fails only with other causes.
+    """Return the groups, each with the two releases between which the failure first appeared (``last_good`` and
+    ``first_bad``). All releases between ``last_good`` and ``first_bad`` are inconclusive: the test does not run on
+    them, or fails only with other causes.
 
     Args:
         groups: The groups of failures that occur in the newest release but not in the oldest.

@@ -35,8 +35,8 @@ AllowMore = Mapping[str, int | float | None]
 
 @dataclass(frozen=True)
 class Quantity:
-    """A counted quantity. The tolerance for changes is the larger of ``share`` (a fraction of the stored value) and
-    ``number``.
+    """A counted quantity. Changes within a tolerance are ignored. The tolerance is the larger of ``share`` (a fraction
+    of the stored value) and ``number``.
 
     ``tuned`` is true if autotuning may change the quantity. ``microseconds`` is the host time that one unit of the
     quantity (such as one guard) takes in each call; it is set only if host time is the quantity's only cost.

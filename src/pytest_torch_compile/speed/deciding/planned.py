@@ -20,8 +20,8 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PlannedChange:
-    """The differences between two baseline entries with planned counts. ``new`` maps each kernel or library function to
-    its number of added launches, and ``gone`` maps it to its number of removed launches. ``new_breaks`` lists the
+    """The differences between two baseline entries with planned counts. ``new`` maps kernels and library functions to
+    their numbers of added launches, and ``gone`` to their numbers of removed launches. ``new_breaks`` lists the
     fingerprints of new graph breaks, and ``new_ops`` lists the ops that no launch in the stored entry computes.
     """
 
@@ -38,8 +38,8 @@ class PlannedChange:
 
     @property
     def outcome(self) -> str:
-        """``regressed`` if any count is worse, ``improved`` if counts are only better, and ``pass`` if no count
-        differs.
+        """``regressed`` if any count is worse, ``improved`` if counts changed only for the better, and ``pass``
+        otherwise.
         """
         return "regressed" if self.worse else "improved" if self.differences else "pass"
 
