@@ -62,8 +62,9 @@ class CacheFolder:
 
     ``fresh`` creates a new folder for each test, and ``session`` one folder for the whole session. A path selects a
     persistent folder; a relative path is relative to ``root``. All pytest-xdist workers share a persistent folder,
-    because the next run may distribute the tests differently; this is safe, because Inductor writes files atomically.
-    With a URL, artifacts are loaded from the URL into a temporary folder, and new artifacts are uploaded at the end.
+    because the next run may distribute the tests differently. Sharing the folder is safe, because Inductor writes files
+    atomically. With a URL, artifacts are loaded from the URL into a temporary folder, and new artifacts are uploaded at
+    the end.
 
     Raises:
         ArtifactsRefused: If the URL cannot be used on this machine.

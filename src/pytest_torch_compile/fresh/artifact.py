@@ -243,7 +243,7 @@ def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None, wor
 
 
 def _dims(call: Call, dynamic_dims: DynamicDims | None, names: Sequence[str]) -> dict[str, dict[int, Any]]:
-    """Return the dynamic dimensions (as non-negative indices) and their bounds, by argument name."""
+    """Return the dynamic dimensions (as non-negative indices) and their bounds, keyed by argument name."""
     arguments = dict(zip(names, call.args, strict=False)) | dict(call.kwargs)
     by_name = {}
     for key, dims in (dynamic_dims or {}).items():
@@ -312,7 +312,7 @@ def _without_answers(ended: Ended) -> Finding | None:
 def _compared(
     via: str, work: Work, index: int, expected: list[CallRecord], found: Answers, tolerances: Tolerances, eager: Leg
 ) -> Comparison:
-    """Compare the artifact's result of one call with the eager result."""
+    """Compare the artifact's result for one call with the eager result."""
     here, there = expected[index], found.calls[index]
     if here.error is not None or there.refused is not None:
         return Comparison(_refusals(here, there), raised=True)

@@ -114,7 +114,7 @@ def packed(function: Callable[..., Any], args: tuple[Any, ...], reduce: Reduce |
         return pack_by_value((function, args, {}), reduce)
     except ImportError as error:
         raise CompileUsageError(
-            "functions and classes of a script can be sent to another process only with cloudpickle: pip "
+            "functions and classes in a script can be sent to another process only with cloudpickle: pip "
             "install 'pytest-torch-compile[ranks]', or define the model in a module"
         ) from error
 

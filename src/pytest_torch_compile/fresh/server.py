@@ -38,8 +38,8 @@ class ForkedProcess:
         self._code: int | None = None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the forked process to exit. Return its exit code, or the negative number of the signal that
-        terminated it.
+        """Wait for the forked process to exit. Return the process's exit code, or the negative number of the signal
+        that terminated the process.
 
         Raises:
             subprocess.TimeoutExpired: If the process has not exited after ``timeout`` seconds.

@@ -104,7 +104,7 @@ def compare_with(
     excluded from later rounds.
 
     Raises:
-        CompareError: If this is not a git checkout, ``base`` is unknown, or no speed test ran.
+        CompareError: If the current folder is not in a git checkout, ``base`` is unknown, or no speed test ran.
     """
     if rounds < 1:
         raise CompareError(f"--rounds is {rounds}: it must be at least 1")
@@ -148,7 +148,7 @@ def compared_plans(
                 ComparedPlan(
                     test,
                     None,
-                    "the base revision has no planned counts: the test is new, or failed there",
+                    "the base revision has no planned counts: the test is new, or it failed on that revision",
                 )
             )
         else:

@@ -18,8 +18,8 @@ class Paired:
     """One quantity, measured in eager and in compiled code: a time per call in seconds, or the peak memory in bytes.
 
     ``log_ratio`` is the mean of log(compiled / eager) over interleaved rounds; it is positive if the compiled value is
-    larger. ``half_width`` is half the width of the 95% confidence interval for ``log_ratio``. The interval covers only
-    the variation within this process.
+    larger. ``half_width`` is half the width of the 95% confidence interval for ``log_ratio``. The confidence interval
+    covers only the variation within this process.
     """
 
     eager: float
@@ -95,8 +95,8 @@ class SpeedSample:
     seconds) are pairs of an eager and a compiled value. ``exact`` contains the counts for compiled code, and ``breaks``
     the graph breaks and their locations. ``start`` contains the cold start and the warm start of compiled code in
     seconds, each measured in a fresh process. The compile cache is empty for the cold start, and filled for the warm
-    start. ``code`` identifies the compiled code. ``problems`` lists the reasons why the times must not decide the
-    result of the test.
+    start. ``code`` identifies the compiled code. ``problems`` lists the reasons why the times cannot be used to decide
+    the result of the test.
     """
 
     wall: Paired

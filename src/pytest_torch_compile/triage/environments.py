@@ -54,7 +54,8 @@ def environment(given: str, install: Sequence[str], folder: Path | None = None) 
 
     Args:
         install: Additional arguments for ``uv pip install`` in a new environment.
-        folder: The folder in which environments are created. By default, it is in the user's cache folder.
+        folder: The folder in which environments are created. By default, environments are created in the user's cache
+            folder.
 
     Raises:
         TriageError: If the interpreter or release does not exist, uv is missing, or the plugin is not installed in that

@@ -48,7 +48,9 @@ class Cause:
         return f"{self.kind}: {self.what}{op}{where}"
 
     def may_be(self, other: Cause) -> bool:
-        """Return whether both causes may be the same. Parts that are unknown in either cause are not compared."""
+        """Return whether this cause and ``other`` may be the same. Parts that are unknown in either cause are not
+        compared.
+        """
         whats, others = {self.what, other.what} - {UNKNOWN_STAGE}, [{self.where, other.where}, {self.op, other.op}]
         return self.kind == other.kind and all(len(values - {""}) < 2 for values in (whats, *others))
 

@@ -43,7 +43,7 @@ class Group:
 
 
 def unsure(old: Runs, new: Runs) -> list[str]:
-    """Return the tests that fail on only one torch version, which must be run again on both versions."""
+    """Return the tests with a failure on only one torch version. These tests must be run again on both versions."""
     tests = {failure.test for failure in _failures(old) if not _has(new, failure)}
     return sorted(tests | {failure.test for failure in _failures(new) if not _has(old, failure)})
 
@@ -112,7 +112,7 @@ def _group(status: Status, cause: Cause, failures: Sequence[Failure], seconds: M
 
 
 def to_reproduce(groups: Sequence[Group], statuses: Collection[Status]) -> list[str]:
-    """Return the fastest test of each group that has one of these statuses."""
+    """Return the fastest test of each group whose status is in ``statuses``."""
     return sorted({group.example.test for group in groups if group.status in statuses})
 
 

@@ -78,7 +78,7 @@ def run_tests(
         last = ended.results[-1]["nodeid"] if ended.results else ended.collected[0]
         raise TriageError(
             f"pytest ended with status {ended.status} under torch {environment.torch}, during {last} or the next "
-            "test. If pytest-xdist is installed in that environment, a test that crashes does not stop the others"
+            "test. If pytest-xdist is installed in that environment, a test that crashes does not stop other tests"
         )
     if ended.status not in _COMPLETE or not ended.finished:
         raise TriageError(f"pytest did not finish under torch {environment.torch}: {ended.last_line}")

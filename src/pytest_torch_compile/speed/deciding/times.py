@@ -80,7 +80,7 @@ class Verdict:
     undecided: bool = False
 
     def changed(self, outcome: Outcome) -> tuple[Change, ...]:
-        """Return the changes with this outcome."""
+        """Return the changes that have this outcome."""
         return tuple(change for change in self.changes if change.outcome == outcome)
 
 

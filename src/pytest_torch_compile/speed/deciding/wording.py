@@ -35,8 +35,8 @@ def interval(change: Change) -> str:
 
 
 def where(decision: Decision, stored: Sequence[Run]) -> str:
-    """Return a line that reports whether the kernels, the host or both caused a regression, and how much each
-    contributed to a change in wall time. Return an empty string if the contributions are unknown.
+    """Return a line that reports whether the kernels, the host or both caused a regression, and how much the kernels
+    and the host contributed to a change in wall time. Return an empty string if the contributions are unknown.
     """
     split = split_wall(decision.times, stored, [sample.run() for sample in decision.samples])
     side = side_of(decision.times, split)

@@ -86,7 +86,8 @@ class DeviceBusy(RuntimeError):
 
 @contextmanager
 def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None) -> Iterator[None]:
-    """Inside the ``with`` block, reserve the device for one speed test: no other process runs measurements on it.
+    """Inside the ``with`` block, reserve the device for one speed test: no other process runs measurements on the
+    device.
 
     A child process that measures for this process inherits the lock through an environment variable.
 

@@ -11,7 +11,7 @@ from .kernels import Run
 
 
 def free_leftovers() -> None:
-    """Release the memory that earlier tests or autotuning left allocated, because it would distort the next
+    """Release the memory that earlier tests or autotuning left allocated, because this memory would distort the next
     measurement.
 
     Also release cuBLAS's workspace. cuBLAS allocates the workspace at the first matrix product. If the workspace were

@@ -20,7 +20,7 @@ MIN_ROUNDS = 12
 
 
 class Timer:
-    """Times a block of calls, with CUDA events on a GPU, and with the host clock on other devices."""
+    """A timer for blocks of calls, with CUDA events on a GPU, and with the host clock on other devices."""
 
     def __init__(self, device: torch.device) -> None:
         self._cuda = device.type == "cuda"
