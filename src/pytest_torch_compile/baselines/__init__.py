@@ -1,1 +1,3 @@
-"""Stored baselines, with one folder for each environment (device and versions). Imports neither torch nor pytest."""
+"""Stored baselines, with one folder for each environment (device and versions). This package imports neither torch nor
+pytest.
+"""

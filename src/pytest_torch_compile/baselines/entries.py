@@ -1,4 +1,4 @@
-"""The schemas of baseline entries. A damaged entry is rejected when the file is read.
+"""The schemas of baseline entries. A baseline file is rejected if any entry does not match the schema.
 
 An entry may also contain keys that its schema does not list, because pytest-benchmark and newer versions of this plugin
 add keys.

@@ -1,9 +1,9 @@
-"""Read and write stored baselines, one folder per environment. Imports neither torch nor pytest.
+"""Read and write stored baselines, one folder per environment. This module imports neither torch nor pytest.
 
-``speed.json`` is a pytest-benchmark document. Each of its benchmarks contains the runs of several processes in
-``extra_info["torch_compile"]``. ``structure.json`` contains counts, such as the number of recompiles. ``existing.json``
-contains the results of ``--compile-existing``, and ``plan.json`` contains the counts that ``--compile-plan`` predicts.
-The entries in each file are sorted, and each file is written atomically.
+``speed.json`` uses pytest-benchmark's JSON format. For each benchmark in ``speed.json``,
+``extra_info["torch_compile"]`` contains the runs of several processes. ``structure.json`` contains counts, such as the
+number of recompiles. ``existing.json`` contains the results of ``--compile-existing``, and ``plan.json`` contains the
+counts that ``--compile-plan`` predicts. The entries in each file are sorted, and each file is written atomically.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ Merge = Callable[[Mapping[str, Entry]], Mapping[str, Entry | None]]
 
 
 class BaselineError(ValueError):
-    """Raised for a baseline that cannot be used; the message is one line."""
+    """Raised when a baseline cannot be used; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Baselines:
     """The entries of one baseline file, keyed by test id. If the entries could not be read, ``problem`` contains the
-    reason. If the file does not exist, ``nearest`` is the most similar environment with baselines.
+    reason. If the file does not exist, ``nearest`` is the name of the most similar environment that has baselines, or
+    empty if there is none.
     """
 
     environment: str
@@ -50,7 +51,7 @@ class Baselines:
 
     @property
     def missing(self) -> str:
-        """The reason why there is no usable baseline, in one line."""
+        """A one-line reason why there is no usable baseline."""
         if self.problem:
             return self.problem
         hint = f"; the nearest environment with baselines is {self.nearest}" if self.nearest else ""
@@ -59,7 +60,9 @@ class Baselines:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the table that an update prints. ``change`` is "added", "changed" or "removed"."""
+    """One row of the table that is printed when baselines are updated. ``change`` is ``added``, ``changed`` or
+    ``removed``.
+    """
 
     test: str
     change: Literal["added", "changed", "removed"]
@@ -70,7 +73,7 @@ class Row:
 @dataclass(frozen=True)
 class Update:
     """The changes that were written to the file at ``path``. If the old file was damaged, ``kept`` is the path to which
-    it was moved.
+    the old file was moved.
     """
 
     path: Path
@@ -90,12 +93,16 @@ def environment_name(device: str, torch_version: str, cuda: str | None = None) -
 
 
 def plan_environment_name(gpu: str, torch_version: str) -> str:
-    """Return the folder name of the planned counts for a GPU, such as ``plan_H100_torch-2.15``."""
+    """Return the name of the folder for the counts that ``--compile-plan`` predicts for a GPU, such as
+    ``plan_H100_torch-2.15``.
+    """
     return f"plan_{environment_name(gpu, torch_version)}"
 
 
 def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
-    """Return an environment's baselines. If the file cannot be used, the result's ``problem`` contains the reason."""
+    """Return an environment's baselines. If the baseline file cannot be used, the result's ``problem`` contains the
+    reason.
+    """
     path = directory / environment / f"{kind}.json"
     try:
         entries, _ = _read(path, environment, kind)
@@ -107,7 +114,9 @@ def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
 
 
 def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
-    """Return the most similar environment with baselines of this kind, preferably with the same device."""
+    """Return the name of the most similar environment that has baselines of this kind, preferably one with the same
+    device. Return an empty string if no environment has such baselines.
+    """
 
     def nearness(name: str) -> tuple[bool, float, str]:
         same_device = name.split("_")[0] == environment.split("_")[0]
@@ -117,14 +126,14 @@ def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
 
 
 def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed") -> Update:
-    """Update entries of a file that other processes may update at the same time.
+    """Update the entries of a baseline file that other processes may update at the same time.
 
-    ``merge`` runs while the file is locked. Unchanged entries are not touched, and the file is written only if there is
-    a change. A damaged file is renamed and reported, not overwritten.
+    ``merge`` runs while the file is locked. Unchanged entries are not touched, and the file is written only if an entry
+    has changed. A damaged file is renamed and reported, not overwritten.
 
     Raises:
-        BaselineError: If the file has another schema version, belongs to another environment or cannot be written, or
-            if the new entries contain a NaN or an infinite value.
+        BaselineError: If the file has a different schema version, belongs to a different environment, or cannot be read
+            or written, or if the new entries contain a NaN or an infinite value.
     """
     # Imported here, because most sessions do not store anything and do not need a lock.
     from filelock import Timeout
@@ -176,7 +185,7 @@ def _update(path: Path, environment: str, merge: Merge, kind: Kind) -> Update:
 
 
 class Corrupt(BaselineError):
-    """Raised when a file is damaged or is not a baseline. ``update`` renames the file."""
+    """Raised when a file is damaged or is not a baseline. ``update`` renames such a file."""
 
 
 def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], dict[str, Any]]:
@@ -210,8 +219,8 @@ def parse(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file.
 
     Raises:
-        FileNotFoundError: If there is no such file.
-        Corrupt: If the file cannot be parsed, contains a NaN, or does not contain an object.
+        FileNotFoundError: If the file does not exist.
+        Corrupt: If the file cannot be parsed, contains a NaN, or does not contain a JSON object.
         BaselineError: If the file cannot be read.
     """
     try:
@@ -228,7 +237,7 @@ def parse(path: Path) -> dict[str, Any]:
 
 
 def write(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a document atomically, sorted and indented, with each list of numbers on one line.
+    """Write a JSON document atomically, with sorted keys, indentation, and each list of numbers on one line.
 
     Raises:
         BaselineError: If the document contains a NaN or an infinite value, or cannot be written.

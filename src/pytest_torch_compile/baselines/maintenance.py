@@ -47,7 +47,7 @@ def _files(directory: Path) -> Iterator[tuple[str, Kind]]:
 
 
 def collected(arguments: Sequence[str]) -> Collection:
-    """Return all tests that pytest collects in the current folder.
+    """Return all tests that pytest collects when it runs in the current folder.
 
     Raises:
         BaselineError: If pytest cannot collect the tests, or collects them without this plugin.
@@ -95,8 +95,9 @@ def _removed(gone: Mapping[str, None], stored: Mapping[str, Entry]) -> Mapping[s
 def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[str] = ()) -> list[str]:
     """Return the entries whose test function was not collected, although its file was collected.
 
-    Entries in the files ``selected`` are never returned, because only some tests of these files were selected.
-    Parameters are ignored, because another machine may collect different parameters, such as devices.
+    Entries for tests in the files ``selected`` are never returned, because the command line selected only some of the
+    tests in these files. Parameters are ignored, because another machine may collect different parameters, such as
+    devices.
     """
     tests = set(collected)
     functions, files = set(map(_function_of, tests)), set(map(_file_of, tests)) - set(selected)
@@ -106,10 +107,11 @@ def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[
 def probable_renames(
     gone: Mapping[str, Entry], new: Mapping[str, Entry], alike: Callable[[Entry, Entry], bool]
 ) -> dict[str, str]:
-    """Find tests that were probably renamed. Return the new name for each old name.
+    """Find tests that were probably renamed. Return a mapping from old names to new names.
 
     ``gone`` contains the entries of tests that no longer exist, and ``new`` the entries of new tests. ``alike`` returns
-    whether two entries could belong to the same test; of these candidates, the test with the most similar name is used.
+    whether two entries could belong to the same test. If several new tests could be the renamed test, the test with the
+    most similar name is chosen.
     """
     renamed: dict[str, str] = {}
     for old in sorted(gone):
@@ -131,7 +133,7 @@ def _function_of(test: str) -> str:
 
 
 def _is_written(root: Path, test: str) -> bool:
-    """Return whether the test's file still defines a test, perhaps under a condition that is false on this machine."""
+    """Return whether a test is still defined in its file, perhaps under a condition that is false on this machine."""
     file, _, names = _function_of(test).partition("::")
     try:
         text = (root / file).read_text(encoding="utf-8", errors="replace")

@@ -26,8 +26,8 @@ _COUNTED: dict[str, tuple[str, FindingKind]] = {
 
 
 def checked(report: Mapping[str, Any]) -> Checked:
-    """Return the counts of one check. ``report`` is the report's ``to_dict()``. In the result, ``graphs`` lists the
-    number of ops in each graph.
+    """Return the counts of one check. ``report`` is the check's report, as returned by ``to_dict()``. In the result,
+    ``graphs`` lists the number of ops in each graph.
     """
     observed = report["observation"]
     guards = [graph.get("guards") for graph in observed["graphs"]]
@@ -78,11 +78,11 @@ def differences(before: Entry, after: Entry) -> list[str]:
 
 
 def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Finding]) -> list[Finding]:
-    """Return a finding for each count of a check that is higher in ``after`` than in ``before``, even if the budget
-    allows the higher count. Only the number of guards has a tolerance.
+    """Return a finding for each count that is higher in ``after`` than in ``before``, even if the check's budget allows
+    the higher count. Only the number of guards has a tolerance.
 
-    ``break_finding`` creates the finding for a new graph break. Its arguments are the break's fingerprint and a
-    message that contains the number of breaks.
+    ``break_finding`` creates the finding for a new graph break from the break's fingerprint and a message that contains
+    the number of breaks.
     """
     findings = []
     for old, new, name in _pairs(before, after):

@@ -14,7 +14,7 @@ VARIABLE = "PYTEST_TORCH_COMPILE_STAGING"
 
 
 def is_url(choice: str) -> bool:
-    """Return whether a value of ``--compile-cache`` is a URL for artifacts instead of a local folder."""
+    """Return whether a value of ``--compile-cache`` is a URL rather than a local folder."""
     return "://" in choice
 
 
@@ -81,7 +81,7 @@ class ArtifactSession:
             self._staging.add(content, cache.environment())
 
     def finish(self) -> list[str]:
-        """In the main process, upload the artifacts of all processes. Return lines for the summary."""
+        """In the main process, upload the artifacts of all processes. Return the lines to print in pytest's summary."""
         if not self._leads:
             return []
         for environment, parts in self._staging.parts(run=uuid.uuid4().hex):

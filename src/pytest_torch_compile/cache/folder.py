@@ -1,4 +1,6 @@
-"""The folder for Inductor's compiled code during a test run (``--compile-cache``). Does not import torch."""
+"""The folder that stores Inductor's compiled code during a test run (``--compile-cache``). This module does not import
+torch.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,11 @@ INDUCTOR, TRITON = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"
 
 
 def variables(folder: Path | str) -> dict[str, str]:
-    """Return the environment variables that make Inductor and Triton keep compiled code in a folder.
+    """Return the environment variables that make Inductor and Triton store compiled code in a folder.
 
-    If Triton's variable were not set, Inductor would set it when it compiles the first kernel, and never change it.
-    After a switch to another folder, Triton would still write to the old folder, which may have been removed.
+    If ``TRITON_CACHE_DIR`` were not set, Inductor would set this variable when compiling the first kernel, and would
+    not change it later. After a switch to another folder, Triton would still write to the old folder, which may have
+    been removed.
     """
     return {INDUCTOR: str(folder), TRITON: str(Path(folder, "triton"))}
 
@@ -59,8 +62,9 @@ class CacheFolder:
 
     ``fresh`` creates a new folder for each test, and ``session`` one folder for the whole session. A path selects a
     persistent folder; a relative path is relative to ``root``. All pytest-xdist workers share a persistent folder,
-    because the next run may distribute the tests differently; this is safe, because Inductor writes files atomically.
-    With a URL, artifacts are loaded from the URL into a temporary folder, and new artifacts are uploaded at the end.
+    because the next run may distribute the tests differently. Sharing the folder is safe, because Inductor writes files
+    atomically. With a URL, artifacts are loaded from the URL into a temporary folder, and new artifacts are uploaded at
+    the end.
 
     Raises:
         ArtifactsRefused: If the URL cannot be used on this machine.
@@ -77,7 +81,7 @@ class CacheFolder:
         self._used = False
 
     def enter_test(self) -> None:
-        """Set the folder in which Inductor keeps compiled code during the next test."""
+        """Set the folder in which Inductor stores compiled code during the next test."""
         if self._new_for_each_test:
             self._drop()
         folder = self._kept
@@ -98,14 +102,16 @@ class CacheFolder:
             self._artifacts.load()
 
     def finish(self) -> list[str]:
-        """At the end of the session, upload the artifacts if the cache is at a URL. Return lines for the summary."""
+        """At the end of the session, upload the artifacts if ``--compile-cache`` is a URL. Return the lines to print in
+        pytest's summary.
+        """
         if self._artifacts is None:
             return []
         self._artifacts.save()
         return self._artifacts.finish()
 
     def close(self) -> None:
-        """Restore the environment and remove temporary files."""
+        """Restore the environment variables, and remove temporary files."""
         self._drop()
         if self._artifacts is not None:
             self._artifacts.close()

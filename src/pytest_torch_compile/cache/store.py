@@ -1,5 +1,5 @@
-"""Store compile cache artifacts, with one file for each environment (such as torch version and device). Does not import
-torch.
+"""Store compile cache artifacts, with one file for each environment (device, versions of torch and Python, and so on).
+This module does not import torch.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MANIFEST: schema.Schema = {
 
 
 class ArtifactsRefused(ValueError):
-    """Raised when artifacts must not be used in this environment; the message is one line."""
+    """Raised when artifacts cannot be used in this environment; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,9 @@ class Part:
 
 
 def pack(parts: Sequence[Part], environment: Environment) -> bytes:
-    """Return the content of a file: a line with the file type, a line of metadata, and the concatenated parts."""
+    """Return the content of an artifacts file: a line with the file type, a line of metadata, and the concatenated
+    parts.
+    """
     body = b"".join(part.content for part in parts)
     header = {
         "schema": SCHEMA_VERSION,
@@ -75,11 +77,11 @@ def pack(parts: Sequence[Part], environment: Environment) -> bytes:
 
 
 def unpack(blob: bytes, environment: Environment) -> list[Part]:
-    """Return the parts of a file, which must have been created in the same environment.
+    """Return the parts of an artifacts file, which must have been created in the same environment.
 
     Raises:
-        ArtifactsRefused: If the file has another type or schema version, is damaged, or was created in another
-        environment.
+        ArtifactsRefused: If the file has a different type or schema version, is damaged, or was created in a different
+            environment.
     """
     header, body = _split(blob)
     stored = header["environment"]
@@ -99,7 +101,7 @@ def unpack(blob: bytes, environment: Environment) -> list[Part]:
 
 
 def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return the metadata and the rest of the file."""
+    """Return the metadata of an artifacts file and the rest of the file."""
     if not blob.startswith(MAGIC):
         raise ArtifactsRefused("it contains no compile cache artifacts, or its header is damaged")
     line, _, body = blob[len(MAGIC) :].partition(b"\n")
@@ -120,8 +122,8 @@ def _split(blob: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def file_name(environment: Environment) -> str:
-    """Return the file name for an environment. Each torch version and device has a separate file, so a
-    run in one environment does not replace the artifacts for another.
+    """Return the file name for an environment. Each torch version and device has a separate file, so a run in one
+    environment does not replace the artifacts for another environment.
     """
     words = "_".join("-".join(f"{name} {value}".split()) for name, value in sorted(environment.items()) if value)
     return "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in words) + SUFFIX
@@ -150,10 +152,10 @@ class Store:
         return f"{self._root}/{file_name(environment)}"
 
     def read(self, environment: Environment) -> list[Part]:
-        """Return the stored parts for this environment; empty if nothing is stored.
+        """Return the parts stored for this environment, or an empty list if nothing is stored.
 
         Raises:
-            ArtifactsRefused: If the stored artifacts must not be used.
+            ArtifactsRefused: If the stored artifacts cannot be used.
         """
         path = self.path(environment)
         self._files.invalidate_cache()
@@ -171,7 +173,8 @@ class Store:
         atomically. Return the number of bytes written.
 
         Raises:
-            ArtifactsRefused: If the stored artifacts must not be used; in this case, they are not changed.
+            ArtifactsRefused: If the stored artifacts cannot be used; in this case, the stored artifacts are not
+                changed.
         """
         everything = [*self.read(environment), *parts]
         newest_runs = list(dict.fromkeys(part.run for part in everything))[-KEPT_RUNS:]
@@ -214,7 +217,7 @@ class Staging:
         self._write(f"{uuid.uuid4().hex}.part", pack([Part("", content)], environment))
 
     def say(self, line: str) -> None:
-        """Add a line for the summary; identical lines from several processes are shown once."""
+        """Add a line for pytest's summary; identical lines from several processes are shown only once."""
         name = hashlib.sha256(line.encode()).hexdigest()[:16]
         self._write(f"{name}.line", line.encode())
 

@@ -1,4 +1,6 @@
-"""``check_artifact``: build a deployment artifact, load it in a fresh process, and compare its results with eager."""
+"""``check_artifact``: build a deployment artifact, load it in a fresh process, and compare its results with the eager
+results.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +57,8 @@ class ArtifactReport(CompileReport):
 
 @dataclass
 class Answer:
-    """The result of one call to the artifact: the output and the arguments after the call, or, in ``refused``, the
-    exception that the call raised.
+    """The result of one call to the artifact: the output and the arguments (which the call may have modified), or the
+    exception that the call raised (``refused``).
     """
 
     output: Any = None
@@ -66,8 +68,8 @@ class Answer:
 
 @dataclass
 class Answers:
-    """What the fresh process returns: an ``Answer`` for each call, or, if the artifact could not be loaded, the
-    exception in ``refused``. ``graphs`` lists the graphs that were compiled in the process.
+    """The result of the fresh process: an ``Answer`` for each call or, if the artifact could not be loaded, the
+    exception (``refused``). ``graphs`` lists the graphs that were compiled in the fresh process.
     """
 
     calls: list[Answer] = field(default_factory=list)
@@ -93,13 +95,14 @@ def check_artifact(
     """Build an artifact from the first call, load it in a fresh process, and compare its results with the eager results
     for every call.
 
-    The artifact's results must match the eager results by the rule that ``check_compile`` uses, including in calls
-    whose shapes differ from those of the first call. The artifact must raise an exception if eager does, and nothing
-    may be compiled while the artifact is loaded or called. Gradients are not checked: the artifact and the eager run
-    both use ``torch.no_grad``. Internal state such as buffers is checked only through its effect on later outputs.
+    The artifact's results must match the eager results according to the same rule as in ``check_compile``, even if a
+    call's shapes differ from the shapes in the first call. If a call raises an exception in eager, the artifact must
+    also raise an exception. Nothing may be compiled while the artifact is loaded or called. Gradients are not checked:
+    the artifact and the eager run both use ``torch.no_grad``. Internal state such as buffers is checked only through
+    its effect on later outputs.
 
     Args:
-        model: The module to deploy, in the mode (train or eval) in which it is deployed.
+        model: The module to deploy, already in the mode (train or eval) that is used in deployment.
         *args: The arguments of a single call, if ``calls`` is not set.
         calls: The calls; the artifact is built from the first call. If a later call raises an exception in eager, the
             artifact must raise an exception in that call as well.
@@ -108,8 +111,10 @@ def check_artifact(
         dynamic_dims: The dimensions whose sizes vary, as in ``check_compile``.
         options: Inductor options, for ``"aot_inductor"`` and ``"precompile"``.
         tolerances: How close the artifact's results must be to the eager results.
-        prepare: A function to call in the fresh process before loading, for example to register custom ops.
-        path: The path at which to keep the artifact. By default, the artifact is removed after the check.
+        prepare: A function to call in the fresh process before the artifact is loaded, for example to register custom
+            ops.
+        path: The path at which the artifact is saved. By default, the artifact is saved in a temporary folder and
+            removed after the check.
         timeout: The time limit for the fresh process, in seconds.
         seed: The random seed, which is set before each call.
 
@@ -178,7 +183,7 @@ def _examine(
     tolerances: Tolerances,
     eager: Leg,
 ) -> None:
-    """Build the artifact, load it, compare it with eager, and add the results to the report."""
+    """Build the artifact, load it, compare its results with the eager results, and add the findings to the report."""
     started = time.perf_counter()
     try:
         with doing("building the artifact"):
@@ -238,7 +243,7 @@ def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None, wor
 
 
 def _dims(call: Call, dynamic_dims: DynamicDims | None, names: Sequence[str]) -> dict[str, dict[int, Any]]:
-    """Return the dynamic dimensions (as non-negative indices) and their bounds, by argument name."""
+    """Return the dynamic dimensions (as non-negative indices) and their bounds, keyed by argument name."""
     arguments = dict(zip(names, call.args, strict=False)) | dict(call.kwargs)
     by_name = {}
     for key, dims in (dynamic_dims or {}).items():
@@ -257,8 +262,8 @@ def answers(
     imports: object,
     seed: int,
 ) -> Answers:
-    """In the fresh process, load the artifact and run the calls. ``imports`` contains the classes of the
-    outputs. It is passed only because unpickling it imports the modules of these classes.
+    """In the fresh process, load the artifact and run the calls. ``imports`` contains the classes of the outputs.
+    ``imports`` is not used: it is passed only because unpickling these classes imports the modules that define them.
     """
     if prepare is not None:
         prepare()
@@ -307,7 +312,7 @@ def _without_answers(ended: Ended) -> Finding | None:
 def _compared(
     via: str, work: Work, index: int, expected: list[CallRecord], found: Answers, tolerances: Tolerances, eager: Leg
 ) -> Comparison:
-    """Compare the artifact's result of one call with the eager result."""
+    """Compare the artifact's result for one call with the eager result."""
     here, there = expected[index], found.calls[index]
     if here.error is not None or there.refused is not None:
         return Comparison(_refusals(here, there), raised=True)
@@ -341,8 +346,8 @@ def _sizes(call: Call) -> list[torch.Size]:
 
 
 def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
-    """Return a finding if only the eager model or only the artifact raises an exception. If both raise an exception,
-    the two exceptions may differ.
+    """Return a finding if the eager model or the artifact raises an exception, but not both. If both raise an
+    exception, the two exceptions are not compared.
     """
     if here.error is not None and there.refused is None:
         message = f"eager raises {type(here.error).__name__}, but the artifact returns a result"

@@ -40,8 +40,8 @@ ROUNDING = 1000  # a difference of up to this many eps may come from a kernel's 
 
 @dataclass
 class Invariance:
-    """The result for one entry of ``over``. ``largest`` is the largest difference, ``leaf`` is the output with this
-    difference, and ``module`` is the first module whose output differs, if known.
+    """The result for one entry of ``over``. ``largest`` is the largest difference, ``leaf`` is the path of the output
+    with this difference, and ``module`` is the first module whose output differs, if known.
     """
 
     over: str
@@ -60,8 +60,8 @@ class InvarianceReport(CompileReport):
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two runs whose outputs must be equal. If ``row`` is set, ``first`` ran with the whole batch, and ``other`` with
-    only this row.
+    """Two runs whose outputs must be equal. If ``row`` is set, ``first`` is the run with the whole batch, and ``other``
+    is the run with only this row.
     """
 
     label: str
@@ -117,8 +117,8 @@ def check_invariance(
 
     Every run starts from the same parameters, buffers and random state. Outputs must be identical, or equal within
     ``tolerance``. A failure reports the first module in execution order whose output differs, and whether the eager
-    results differ as well. To find the module, the target is compiled again with the outputs of all modules recorded;
-    if the difference then disappears, the failure message reports this.
+    results differ as well. To find this module, the check compiles the target again and records the outputs of all
+    modules. If the difference disappears in this second run, the failure message says so.
 
     Args:
         target: A module, function or other callable, as in ``check_compile``.
@@ -127,10 +127,10 @@ def check_invariance(
             most 16 rows are checked, spread over the batch). ``"run"``: three runs of the same compiled code produce
             the same result. ``"process"``: a fresh process, which compiles without the compile cache, produces the same
             result as this process.
-        compiled: If False, eager is checked instead.
+        compiled: If False, the target is checked in eager mode instead.
         tolerance: The allowed difference. By default, results must be identical.
-        batch_dims: The batch dimension of each batched argument, such as ``{"x": 0, "mask": 1}``. By default, it is
-            dimension 0 of the first tensor, and of every other tensor with the same size in dimension 0.
+        batch_dims: The batch dimension of each batched argument, such as ``{"x": 0, "mask": 1}``. By default, the batch
+            dimension is dimension 0 of the first tensor, and of every other tensor whose dimension 0 has the same size.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
         backend: Passed to ``torch.compile``.
@@ -145,8 +145,8 @@ def check_invariance(
 
     Raises:
         CompileCheckFailed: If a result differs, or the target cannot be compiled.
-        CompileUsageError: If the check is not possible, for example because eager raises an exception or there is no
-            batch.
+        CompileUsageError: If the check is not possible, for example because eager raises an exception or the arguments
+            contain no batch.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
@@ -244,7 +244,7 @@ _NO_MODULE = (
 
 
 def _pairs(way: str, subject: _Subject, seen: Sequence[Observed], *, modules: bool = False) -> list[_Pair] | Finding:
-    """Return the pairs of runs that must be equal, or a finding if the fresh process returns no result."""
+    """Return the pairs of runs whose outputs must be equal, or a finding if the fresh process returns no result."""
     if way == "run":
         return [_Pair(f"run {number + 1}", seen[0], seen[number]) for number in range(1, RUNS)]
     if way == "batch":
@@ -267,7 +267,9 @@ def observe_one(target: Any, call: Call, compiling: Compiling | None, seed: int,
 
 
 def _worst(pairs: Sequence[_Pair], tolerance: Tolerance) -> _Difference | None:
-    """Return the largest difference that is not allowed, over all pairs and outputs; None if there is none."""
+    """Return the largest difference that exceeds the tolerance, over all pairs and outputs, or None if no difference
+    exceeds the tolerance.
+    """
     differences = [
         found
         for pair in pairs
@@ -280,8 +282,8 @@ def _worst(pairs: Sequence[_Pair], tolerance: Tolerance) -> _Difference | None:
 def _difference(
     pair: _Pair, path: str, first: torch.Tensor, other: torch.Tensor | None, tolerance: Tolerance
 ) -> _Difference | None:
-    """Return the difference between two tensors if the difference is not allowed. Otherwise, or if there are no rows to
-    compare, return None.
+    """Return the difference between two tensors if it exceeds the tolerance; otherwise, return None. If rows are
+    compared and the tensors have no batch dimension, return None.
     """
     if other is None:
         return _Difference(path, math.inf, 0.0, f"{pair.label} has no {path}")
@@ -315,8 +317,8 @@ def _is_rounding(tensor: torch.Tensor, error: float) -> bool:
 
 
 def _batch_dim(whole: torch.Tensor, alone: torch.Tensor) -> int | None:
-    """Return the batch dimension of a result, or None. It is the only dimension whose size differs between the whole
-    batch and a single row, and its size for a single row is 1.
+    """Return the batch dimension of a result, or None if there is no batch dimension. The batch dimension is the only
+    dimension whose size differs between the whole batch and a single row, and its size for a single row is 1.
     """
     if whole.ndim != alone.ndim:
         return None
@@ -347,7 +349,9 @@ def _first_module(way: str, subject: _Subject) -> str:
 
 
 def _differing_module(pair: _Pair, tolerance: Tolerance) -> tuple[int, str] | None:
-    """Return the first differing module's position in execution order, and its name; None if no module differs."""
+    """Return the position (in execution order) and the name of the first module whose output differs, or None if no
+    output differs.
+    """
     for position, ((name, ours), (_, theirs)) in enumerate(zip(pair.first.modules, pair.other.modules, strict=False)):
         for one, other in zip(ours, theirs, strict=False):
             if _difference(pair, name, one, other, tolerance) is not None:

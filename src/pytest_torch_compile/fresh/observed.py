@@ -18,8 +18,8 @@ from ..numerics import CallRecord, flatten
 
 @dataclass
 class Observed:
-    """Copies of what one call returned: the tensors in its output, by path, and each module's output tensors, in
-    execution order.
+    """Copies of the tensors that one call returned: ``outputs`` maps paths to the tensors in the output, and
+    ``modules`` lists each module's output tensors in execution order.
     """
 
     outputs: dict[str, torch.Tensor] = field(default_factory=dict)

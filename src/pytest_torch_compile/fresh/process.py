@@ -40,7 +40,7 @@ class Job:
 @dataclass(frozen=True)
 class Ended:
     """The outcome of the fresh process: the ``value`` that the function returned, or the exception that it ``raised``.
-    If the function neither returned nor raised, ``without_answer`` describes how the process ended.
+    If the function neither returned nor raised an exception, ``without_answer`` describes how the process ended.
     """
 
     value: Any = None
@@ -63,7 +63,7 @@ def run_fresh(
     server process that has already imported these modules.
 
     Raises:
-        CompileUsageError: If the function or an argument cannot be sent.
+        CompileUsageError: If the function or an argument cannot be sent to the fresh process.
     """
     job = Job(packed(function, args), user_modules(), settings.current, process_settings())
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
@@ -101,11 +101,11 @@ def _started(folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[byt
 
 
 def packed(function: Callable[..., Any], args: tuple[Any, ...], reduce: Reduce | None = None) -> bytes:
-    """Serialize ``function(*args)`` as bytes for ``pickle.loads`` in the fresh process. ``reduce`` is used as
+    """Serialize the call ``function(*args)`` as bytes for ``pickle.loads`` in the fresh process. ``reduce`` is used as
     ``Pickler.reducer_override``.
 
     Raises:
-        CompileUsageError: If the function or an argument cannot be sent.
+        CompileUsageError: If the function or an argument cannot be sent to the fresh process.
     """
     by_name = pack(function, args, {}, reduce)
     if b"__main__" not in by_name:
@@ -114,7 +114,7 @@ def packed(function: Callable[..., Any], args: tuple[Any, ...], reduce: Reduce |
         return pack_by_value((function, args, {}), reduce)
     except ImportError as error:
         raise CompileUsageError(
-            "functions and classes of a script can be sent to another process only with cloudpickle: pip "
+            "functions and classes in a script can be sent to another process only with cloudpickle: pip "
             "install 'pytest-torch-compile[ranks]', or define the model in a module"
         ) from error
 

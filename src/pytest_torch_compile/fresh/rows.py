@@ -17,7 +17,7 @@ ROWS = 16
 
 
 def rows_of(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None) -> dict[int, Call]:
-    """Return a call for each checked row, by row index: at most ``ROWS`` rows, spread over the batch.
+    """Return a call for each row to check, keyed by row index. At most ``ROWS`` rows are chosen, spread over the batch.
 
     Raises:
         CompileUsageError: If there is no batch of at least two rows, or ``batch_dims`` does not match the arguments.

@@ -1,9 +1,9 @@
 """A server process that imports torch once and forks a process for each request. A forked process starts in
 milliseconds, whereas a new process would take seconds to import torch and its compiler.
 
-The server imports only torch, this package and preloaded modules. It creates no tensors and never initializes a device,
-so a forked process behaves like a new process. If environment variables change, the server is replaced, because torch
-reads many variables while it is imported.
+The server imports only torch, this package and the modules to preload. The server creates no tensors and never
+initializes a device, so a forked process behaves like a new process. If environment variables change, the server is
+replaced, because torch reads many environment variables at import.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _READ_LATE = ("PYTHONPATH", "PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR", "T
 
 
 class ForkedProcess:
-    """A process that the server forked. Like ``subprocess.Popen``, it has ``pid`` and ``wait``. The forked process
-    exits when this process exits.
+    """A process that the server forked. Like ``subprocess.Popen``, the class has the attribute ``pid`` and the method
+    ``wait``. The forked process exits when the process that requested it exits.
     """
 
     def __init__(self, pid: int, server: socket.socket, alive: int, done: Callable[[], None]) -> None:
@@ -38,8 +38,8 @@ class ForkedProcess:
         self._code: int | None = None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the forked process to exit. Return its exit code, or the negative number of the signal that
-        terminated it.
+        """Wait for the forked process to exit. Return the process's exit code, or the negative number of the signal
+        that terminated the process.
 
         Raises:
             subprocess.TimeoutExpired: If the process has not exited after ``timeout`` seconds.
@@ -56,7 +56,7 @@ class ForkedProcess:
 
 
 class _Server:
-    """The server that belongs to this process, started when it is first needed."""
+    """The server for this process, which is started when it is first needed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -131,7 +131,7 @@ class _Server:
 
 
 def _line(connection: socket.socket) -> bytes:
-    """Return the next line; empty if the process at the other end has exited."""
+    """Return the next line from the connection, or no bytes if the process at the other end has exited."""
     line = b""
     with contextlib.suppress(ConnectionError):
         while not line.endswith(b"\n") and (byte := connection.recv(1)):
@@ -169,7 +169,7 @@ def serve(connection: socket.socket) -> Path | None:
 
 
 def _forked(request: Mapping[str, object], alive: int) -> Path:
-    """Give the forked process a new session, environment, working folder, output and random state."""
+    """In the forked process, set up a new session, environment, working folder, output and random state."""
     os.setsid()
     folder = Path(str(request["folder"]))
     log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

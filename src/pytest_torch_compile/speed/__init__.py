@@ -1,3 +1,3 @@
-"""Measure the speed of eager and compiled code, and detect regressions. ``measuring`` requires torch; ``deciding``
-imports neither torch nor pytest.
+"""Measure the speed of eager and compiled code, and detect regressions. The subpackage ``measuring`` requires torch;
+the subpackage ``deciding`` imports neither torch nor pytest.
 """

@@ -1,6 +1,6 @@
 """Run a speed test again in fresh processes, and collect their measurements.
 
-The processes compile at the same time. On each device, they measure one after another.
+The processes compile at the same time but, on each device, measure one after another.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def leave_sample(test: str, sample: SpeedSample) -> None:
 
 
 def leave_plan(test: str, entry: Mapping[str, Any], places: Mapping[str, str]) -> None:
-    """Write a test's planned counts, and the lines of its kernel launches and graph breaks, to the same folder as
-    ``leave_sample``.
+    """Write the counts that ``--compile-plan`` predicts for a test, and the lines of code that cause its kernel
+    launches and graph breaks, to the same folder as ``leave_sample``.
     """
     _leave(test, {"plan": {"entry": dict(entry), "places": dict(places)}})
 
@@ -58,7 +58,7 @@ def run(
     stop: threading.Event | None = None,
     plans: dict[str, Left] | None = None,
 ) -> tuple[dict[str, SpeedSample], Ended]:
-    """Run a child process. Returns the measurements of its speed tests, keyed by test id, and how the process ended.
+    """Run a child process. Return the measurements of its speed tests, keyed by test id, and how the process ended.
 
     If ``plans`` is a dict, the counts that ``--compile-plan`` predicted for the child's tests are added to this dict.
     """
@@ -80,8 +80,8 @@ def fresh_sample(
     seconds: float = 900.0,
     stop: threading.Event | None = None,
 ) -> SpeedSample:
-    """Run one test in a fresh process, and return its measurements. ``cache`` is the folder of the compile cache; if it
-    is None, the process starts with an empty cache.
+    """Run one test in a fresh process, and return its measurements. ``cache`` is the folder of the compile cache; if
+    ``cache`` is None, the process starts with an empty cache.
 
     Raises:
         NoFigures: If the test failed, was skipped, or took longer than ``seconds``.
@@ -98,11 +98,11 @@ def fresh_sample(
 def fresh_samples(
     child: Child, at_most: int, *, own: str, cache: str | None, room: int = 1
 ) -> Generator[SpeedSample, None, None]:
-    """Yield at most ``at_most`` measurements of a test. Each comes from a fresh process, and is yielded as soon as it
-    is available. Closing the generator ends the processes that are still running.
+    """Yield at most ``at_most`` measurements of a test. Each measurement comes from a fresh process, and is yielded as
+    soon as it is available. Closing the generator ends the processes that are still running.
 
     ``room`` is the number of processes that can compile at the same time on each device. ``own`` is the device that
-    this process has already locked. The fresh processes use this device and other devices on which no speed test is
+    this process has already locked. The fresh processes use ``own`` and other devices on which no speed test is
     running.
 
     Raises:
@@ -125,7 +125,7 @@ def fresh_samples(
 
 
 def _as_they_end(running: set[Future[SpeedSample]], folder: Path) -> Generator[SpeedSample, None, None]:
-    """Let the processes measure once all of them have compiled, and yield each process's measurements as soon as they
+    """Start the measurements once all processes have compiled, and yield each process's measurements as soon as they
     are available.
     """
     number, failed, count = 0, None, len(running)
@@ -146,9 +146,9 @@ def _as_they_end(running: set[Future[SpeedSample]], folder: Path) -> Generator[S
 
 
 def cold_and_warm_start(child: Child) -> tuple[float, float]:
-    """Return the seconds that compilation and warm-up take with an empty compile cache (cold start) and with a filled
-    cache (warm start). Each is measured in a fresh process. The second process uses the cache that the first process
-    filled.
+    """Return the time, in seconds, that compilation and warm-up take with an empty compile cache (cold start) and with
+    a filled cache (warm start). Each time is measured in a fresh process. The second process uses the cache that the
+    first process filled.
 
     Raises:
         NoFigures: If a process returned no measurements.

@@ -1,4 +1,4 @@
-"""Distribute this machine's GPUs among the processes of a run. Imports neither torch nor pytest."""
+"""Distribute this machine's GPUs among the processes of a run. This module imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def visible() -> list[str]:
 
 
 def give_worker_its_own(number: int, workers: int) -> None:
-    """Restrict this pytest-xdist worker to one GPU. Must be called before CUDA is initialized."""
+    """Restrict this pytest-xdist worker to one GPU. This function must be called before CUDA is initialized."""
     gpus = visible()
     if gpus:
         os.environ[ALL] = ",".join(gpus)
@@ -63,7 +63,7 @@ def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
 
 
 def room(memory: Paired | None, uuid: str) -> int:
-    """Return how many processes can run a test at the same time on each device; at least one.
+    """Return how many processes (at least one) can run a test at the same time on each device.
 
     The number of CPU cores and the free memory limit the result. ``memory`` is the memory that the test needs in eager
     and in compiled code.

@@ -69,8 +69,8 @@ class ComparedPlan:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare this checkout with another revision, and print each test's result. Returns 1 if a test regressed, 2 if
-    the comparison was not possible, and 0 otherwise.
+    """Compare this checkout with another revision, and print each test's result. Return 1 if a test regressed, 2 if the
+    comparison was not possible, and 0 otherwise.
     """
     parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
     parser.add_argument("base", help="revision to compare with, such as main or HEAD~1")
@@ -94,9 +94,9 @@ def compare_with(
     """Run the speed tests of this checkout and of the revision ``base`` alternately, and compare each test that exists
     in both.
 
-    With ``--compile-plan`` among the arguments, on a machine without a CUDA device, the tests are planned instead of
-    measured: Inductor generates code without running it, and counts for this code are compared. These counts are
-    deterministic, so one round is enough.
+    If ``arguments`` contains ``--compile-plan`` and the machine has no CUDA device, nothing is measured: Inductor
+    generates code without running it, and the counts for this code, such as the number of kernels, are compared. The
+    counts are deterministic, so one round is enough.
 
     ``arguments`` are passed to pytest. Each revision runs its own tests against its own sources: the ``src`` folder
     of its checkout, if there is one, and the checkout itself come first on ``PYTHONPATH``. Every run starts with an
@@ -104,7 +104,7 @@ def compare_with(
     excluded from later rounds.
 
     Raises:
-        CompareError: If this is not a git checkout, ``base`` is unknown, or no speed test ran.
+        CompareError: If the current folder is not in a git checkout, ``base`` is unknown, or no speed test ran.
     """
     if rounds < 1:
         raise CompareError(f"--rounds is {rounds}: it must be at least 1")
@@ -148,7 +148,7 @@ def compared_plans(
                 ComparedPlan(
                     test,
                     None,
-                    "the base revision has no planned counts: the test is new, or failed there",
+                    "the base revision has no planned counts: the test is new, or it failed on that revision",
                 )
             )
         else:
@@ -198,7 +198,9 @@ def report(compared: Iterable[Compared]) -> list[str]:
 
 
 def report_plans(compared: Sequence[ComparedPlan]) -> list[str]:
-    """Return a line for each test with planned counts, followed by its kernels and graph breaks that changed."""
+    """Return a line for each test with planned counts, followed by the kernels and graph breaks that changed in the
+    test.
+    """
     lines = ["", "planned counts (nothing was measured):"] if compared else []
     for one in compared:
         lines.append(f"  {one.outcome:12} {one.test}  {one.summary}".rstrip())

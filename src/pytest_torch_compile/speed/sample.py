@@ -1,4 +1,4 @@
-"""The results of measuring one target, which is a module or a function. Imports neither torch nor pytest."""
+"""The results of measuring a target (a module or a function). This module imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Paired:
     """One quantity, measured in eager and in compiled code: a time per call in seconds, or the peak memory in bytes.
 
     ``log_ratio`` is the mean of log(compiled / eager) over interleaved rounds; it is positive if the compiled value is
-    larger. ``half_width`` is half the width of the 95% confidence interval for ``log_ratio``. The interval covers only
-    the variation within this process.
+    larger. ``half_width`` is half the width of the 95% confidence interval for ``log_ratio``. The confidence interval
+    covers only the variation within this process.
     """
 
     eager: float
@@ -38,7 +38,7 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True)
 class Exact:
-    """Numbers that describe compiled code, such as the number of kernels; None if a number was not observed.
+    """Numbers that describe compiled code, such as the number of kernels. A number is None if it was not observed.
 
     These counts are per call: ``kernels`` (including copies and fills), ``collectives``, ``cuda_graphs`` (CUDA graph
     launches), ``syncs`` (how often the host waits for the device), and ``python_calls``. ``memory`` is the peak in
@@ -88,15 +88,15 @@ class Run:
 
 @dataclass(frozen=True)
 class SpeedSample:
-    """One process's measurement of one target.
+    """The measurements of one target in one process.
 
     ``wall`` is the time per call, ``host`` the time until the call is enqueued, ``device`` the sum of the kernel
     durations, and ``memory`` the peak in bytes. ``kernels``, ``python_calls`` (both per call) and ``cold_start`` (in
     seconds) are pairs of an eager and a compiled value. ``exact`` contains the counts for compiled code, and ``breaks``
     the graph breaks and their locations. ``start`` contains the cold start and the warm start of compiled code in
     seconds, each measured in a fresh process. The compile cache is empty for the cold start, and filled for the warm
-    start. ``code`` identifies the compiled code. ``problems`` lists the reasons why the times must not decide the
-    result of the test.
+    start. ``code`` identifies the compiled code. ``problems`` lists the reasons why the times cannot be used to decide
+    the result of the test.
     """
 
     wall: Paired
@@ -142,7 +142,9 @@ class SpeedSample:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SpeedSample:
-        """Create a sample from the data that ``to_dict`` returned. Raises ValueError for another schema version."""
+        """Create a sample from the data that ``to_dict`` returned. Raise ValueError if the data has a different schema
+        version.
+        """
         if data.get("schema_version") != SCHEMA_VERSION:
             raise ValueError(
                 f"the speed sample has schema version {data.get('schema_version')!r}, but {SCHEMA_VERSION} is required"

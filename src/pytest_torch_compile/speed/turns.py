@@ -1,8 +1,9 @@
-"""Make fresh processes compile at the same time and measure one after another. Imports neither torch nor pytest.
+"""Make fresh processes compile at the same time and measure one after another. This module imports neither torch nor
+pytest.
 
-The parent process creates a folder that its child processes share. Each process writes a file there after compilation.
-When all processes have written their files, the parent writes ``go``, and the processes then measure in turn on each
-device. So no process compiles while another process measures.
+The parent process creates a folder that its child processes share. After compilation, each child process writes a file
+to this folder. When all child processes have written their files, the parent writes the file ``go``, and the child
+processes then measure in turn on each device. So no process compiles while another process measures.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ POLL_SECONDS = 0.05
 @contextmanager
 def turn() -> Iterator[None]:
     """Wait for this process's turn to measure. Inside the ``with`` block, no other process that shares the folder
-    measures on the same device. Does nothing if the parent process created no folder.
+    measures on the same device. If the parent process created no folder, this process does not wait.
     """
     if not (path := os.environ.get(TURNS)):
         yield

@@ -13,18 +13,19 @@ RunOn = Callable[[str, Sequence[str]], Mapping[str, Result]]
 
 
 def bisect(groups: Sequence[Group], releases: Sequence[str], run_on: RunOn) -> list[Group]:
-    """Return the groups, each with the two releases between which the failure first appeared. Any releases between
-    these two are inconclusive: the test does not run on them, or fails only with other causes.
+    """Return the groups, each with the two releases between which the failure first appeared (``last_good`` and
+    ``first_bad``). All releases between ``last_good`` and ``first_bad`` are inconclusive: the test does not run on
+    them, or fails only with other causes.
 
     Args:
         groups: The groups of failures that occur in the newest release but not in the oldest.
-        releases: The releases to bisect, oldest first, including the old and the new release. Tests are not run twice
-            on the same release.
+        releases: The releases to bisect, oldest first, including the old and the new release. Each test runs at most
+            once on each release.
     """
     known: dict[tuple[str, str], Result | None] = {}
 
     def fails(release: str, group: Group) -> bool | None:
-        """Return whether the failure occurs; None if the test does not run, or fails only with other causes."""
+        """Return whether the failure occurs, or None if the test does not run or fails only with other causes."""
         test = group.example.test
         if (release, test) not in known:
             wanted = sorted({other.example.test for other in groups} - {t for r, t in known if r == release})

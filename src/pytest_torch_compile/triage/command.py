@@ -52,8 +52,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. Returns 0 if there are no new failures, 1 if there are new failures, and 2 if the releases
-    could not be compared.
+    """Run the command. Return 0 if there are no new failures, 1 if there are new failures, and 2 if the releases could
+    not be compared.
     """
     parser = argparse.ArgumentParser(prog="pytest-torch-compile torch", description=__doc__, allow_abbrev=False)
     add_options(parser)
@@ -90,7 +90,7 @@ def compare(
     cause.
 
     Args:
-        arguments: The arguments of pytest: tests and options.
+        arguments: The tests and options to pass to pytest.
         reproductions: The folder for scripts that reproduce failures.
 
     Raises:

@@ -42,7 +42,7 @@ class Environment:
 
     def differences(self, other: Environment) -> list[str]:
         """Return the differences in package versions, such as ``numpy 1.26.4 -> 2.1.0``, between this environment and
-        ``other``. Torch is not included.
+        ``other``. The version of torch is not compared.
         """
         names = sorted({*self.packages, *other.packages} - {"torch"})
         versions = [(name, self.packages.get(name, "none"), other.packages.get(name, "none")) for name in names]
@@ -54,7 +54,8 @@ def environment(given: str, install: Sequence[str], folder: Path | None = None) 
 
     Args:
         install: Additional arguments for ``uv pip install`` in a new environment.
-        folder: The folder in which environments are created. By default, it is in the user's cache folder.
+        folder: The folder in which environments are created. By default, environments are created in the user's cache
+            folder.
 
     Raises:
         TriageError: If the interpreter or release does not exist, uv is missing, or the plugin is not installed in that
@@ -71,7 +72,7 @@ def environment(given: str, install: Sequence[str], folder: Path | None = None) 
 
 
 def default_install() -> list[str]:
-    """Return the uv arguments that install the project in the current folder; empty if there is no project."""
+    """Return the uv arguments that install the project in the current folder, or an empty list if there is none."""
     return ["-e ."] if any(Path(name).exists() for name in ("pyproject.toml", "setup.py")) else []
 
 
@@ -166,7 +167,7 @@ def _run(command: Sequence[str]) -> None:
 
 
 def _examined(python: Path) -> Environment:
-    """Return the environment of an interpreter that has torch and this plugin."""
+    """Return the environment of an interpreter, which must have torch and this plugin."""
     code = (
         "import json; from importlib.metadata import distributions, entry_points, version; "
         "plugin = any(one.name == 'torch_compile' for one in entry_points(group='pytest11')); "

@@ -34,8 +34,8 @@ class Route(Enum):
 class Cause:
     """The common cause of a group of failures. ``what``, ``where`` and ``op`` distinguish causes of the same ``kind``.
 
-    A diagnosis has a time limit. So details about a wrong result may be missing in one run although another run
-    contains them. ``may_be`` does not compare details that are missing.
+    Because the diagnosis of a wrong result has a time limit, a run may lack details that another run contains.
+    ``may_be`` does not compare missing details.
     """
 
     kind: str
@@ -48,7 +48,9 @@ class Cause:
         return f"{self.kind}: {self.what}{op}{where}"
 
     def may_be(self, other: Cause) -> bool:
-        """Return whether both causes may be the same. Parts that are unknown in either cause are not compared."""
+        """Return whether this cause and ``other`` may be the same. Parts that are unknown in either cause are not
+        compared.
+        """
         whats, others = {self.what, other.what} - {UNKNOWN_STAGE}, [{self.where, other.where}, {self.op, other.op}]
         return self.kind == other.kind and all(len(values - {""}) < 2 for values in (whats, *others))
 
@@ -77,7 +79,7 @@ class Failure:
 class Result:
     """The result of one test: its outcome (``passed``, ``failed`` or ``skipped``), its duration, and its failures.
 
-    Expected failures (``xfail``) are included.
+    An expected failure (``xfail``) also has the outcome ``failed``.
     """
 
     outcome: str
@@ -92,9 +94,9 @@ class Result:
 
 def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
     """Return the results of a run, keyed by test id, from pytest's reports on the setup, call and teardown of each
-    test. Files that cannot be collected are included.
+    test. The results include files that cannot be collected.
 
-    The reports include the observations of the test's checks, if the test has checks.
+    If a test has checks, its reports include the observations of these checks.
     """
     runs: dict[str, Result] = {}
     for report in reports:
@@ -112,7 +114,7 @@ def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
 
 
 def _is_unexpected_pass(report: Mapping[str, Any]) -> bool:
-    """Return whether a test fails only because it passes although a strict marker expects it to fail."""
+    """Return whether a test is reported as failed because it passed, although a strict marker expects it to fail."""
     return str(report["longrepr"]).startswith(("[XPASS(strict)]", NO_LONGER_FAILS))
 
 
@@ -193,8 +195,8 @@ _OF_FOLDER = {
 
 
 def route_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Route:
-    """Return which code to examine first. If the first failing stage is known, the stage determines it; otherwise, the
-    kind of finding does.
+    """Return the code to examine first for a finding. If the first failing stage of ``torch.compile`` is known, the
+    stage determines the result; otherwise, the kind of finding does.
     """
     stage = (check.get("fault") or {}).get("stage", "")
     if stage and finding["kind"] in (*get_args(WrongResult), "compile-error"):
@@ -245,7 +247,7 @@ def _of_traceback(test: str, shown: Any) -> Failure:
 
 
 def _last_line(text: str) -> str:
-    """Return the line that pytest marks as the error (in a chain of exceptions, the final error); if there is none,
+    """Return the line that pytest marks as the error (in a chain of exceptions, the final error). If no line is marked,
     return the last line.
     """
     marked = re.findall(r"^E +(\S.*)$", text, re.MULTILINE)
@@ -264,8 +266,8 @@ def _by_files(text: str, otherwise: Route = Route.OWN_CODE) -> Route:
 
 
 def _normalised(text: str) -> str:
-    """Return the first line, with addresses and numbers replaced and absolute folders removed, so that it does not vary
-    between runs.
+    """Return the first line of a text, with addresses and numbers replaced and absolute folders removed, so that the
+    result does not vary between runs.
     """
     line: str = next((line.strip() for line in text.splitlines() if line.strip()), "")
     line = re.sub(r"0x[0-9a-fA-F]+", "ADDRESS", line)

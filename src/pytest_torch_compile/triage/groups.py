@@ -43,7 +43,7 @@ class Group:
 
 
 def unsure(old: Runs, new: Runs) -> list[str]:
-    """Return the tests that fail on only one torch version, which must be run again on both versions."""
+    """Return the tests with a failure on only one torch version. These tests must be run again on both versions."""
     tests = {failure.test for failure in _failures(old) if not _has(new, failure)}
     return sorted(tests | {failure.test for failure in _failures(new) if not _has(old, failure)})
 
@@ -96,12 +96,12 @@ def _ran(runs: Runs, test: str) -> bool:
 
 
 def _passes(runs: Runs, failure: Failure) -> bool:
-    """Return whether the test of a failure ran without any failure."""
+    """Return whether a failure's test passed in ``runs``."""
     return failure.test in runs and runs[failure.test].outcome == "passed"
 
 
 def _has(runs: Runs, failure: Failure) -> bool:
-    """Return whether the test fails for the same cause in these runs."""
+    """Return whether a failure's test fails for the same cause in ``runs``."""
     run = runs.get(failure.test)
     return run is not None and any(failure.cause.may_be(other.cause) for other in run.failures)
 
@@ -112,16 +112,16 @@ def _group(status: Status, cause: Cause, failures: Sequence[Failure], seconds: M
 
 
 def to_reproduce(groups: Sequence[Group], statuses: Collection[Status]) -> list[str]:
-    """Return the fastest test of each group that has one of these statuses."""
+    """Return the fastest test of each group whose status is in ``statuses``."""
     return sorted({group.example.test for group in groups if group.status in statuses})
 
 
 def reproduced(group: Group, runs: Runs) -> Group:
-    """If the group's failure occurs in ``runs``, return the group with this new failure as its ``example``. In these
-    runs, each check tried to write a reproduction, so the new failure contains either the path of a script or the
-    reason why there is no script.
+    """If the group's failure occurs in ``runs``, return the group with this new failure as its ``example``. In
+    ``runs``, each check tried to write a reproduction script, so the new failure contains either the path of the script
+    or, in ``diagnosis``, the reason why there is no script.
 
-    A check writes one script, which reproduces only one of its findings.
+    Each check writes at most one script, which reproduces only one of the check's findings.
     """
     run = runs.get(group.example.test, Result("passed"))
     shown = [one for one in run.failures if one.cause.may_be(group.cause)]

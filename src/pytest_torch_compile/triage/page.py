@@ -69,7 +69,7 @@ class Triage:
 
 
 def text(triage: Triage) -> str:
-    """Return the text for a terminal: a line for each group, with its tests."""
+    """Return the text for a terminal: a section for each group, with the group's tests."""
     lines = [triage.sentence, *triage.remarks]
     for number, group in enumerate(triage.groups, 1):
         tests = count(len(group.tests), "test")
@@ -137,7 +137,7 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
 
 
 def reproduction(group: Group) -> list[str]:
-    """Return the lines of the reproduction, shortened to fit into an issue."""
+    """Return the lines of the reproduction script, shortened to fit into an issue."""
     if not group.example.reproduction:
         return []
     path = Path(group.example.reproduction)
@@ -165,7 +165,7 @@ def html(triage: Triage) -> str:
 
 
 def write(triage: Triage, folder: Path) -> Path:
-    """Write ``triage.md`` and, if Jinja2 is installed, ``triage.html``. Return the file to open first."""
+    """Write ``triage.md`` and, if Jinja2 is installed, ``triage.html``. Return the path of the file to open first."""
     written = write_atomically(folder / "triage.md", markdown(triage))
     if find_spec("jinja2"):
         written = write_atomically(folder / "triage.html", html(triage))

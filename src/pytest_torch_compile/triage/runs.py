@@ -49,11 +49,11 @@ def run_tests(
     """Run the tests. ``arguments`` are passed to pytest. If ``tests`` is set, it replaces the selection of tests in
     ``arguments``.
 
-    ``options`` are pytest and plugin options by name. If ``arguments`` does not set the number of pytest-xdist workers,
-    there is one worker for each core.
+    ``options`` maps the names of pytest and plugin options to their values. If ``arguments`` does not set the number of
+    pytest-xdist workers, there is one worker for each core.
 
     Raises:
-        TriageError: If pytest does not finish, a test hangs, or no tests are collected.
+        TriageError: If pytest does not finish, a test hangs, a collected test does not run, or all tests are skipped.
     """
     # -x would skip all tests after the first failure.
     all_tests = {"continue_on_collection_errors": True, "maxfail": 0}
@@ -78,7 +78,7 @@ def run_tests(
         last = ended.results[-1]["nodeid"] if ended.results else ended.collected[0]
         raise TriageError(
             f"pytest ended with status {ended.status} under torch {environment.torch}, during {last} or the next "
-            "test. If pytest-xdist is installed in that environment, a test that crashes does not stop the others"
+            "test. If pytest-xdist is installed in that environment, a test that crashes does not stop other tests"
         )
     if ended.status not in _COMPLETE or not ended.finished:
         raise TriageError(f"pytest did not finish under torch {environment.torch}: {ended.last_line}")

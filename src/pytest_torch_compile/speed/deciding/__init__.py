@@ -1,1 +1,3 @@
-"""Decide from stored and new measurements whether a test became slower. Imports neither torch nor pytest."""
+"""Decide from stored and new measurements whether a test became slower or faster. This package imports neither torch
+nor pytest.
+"""

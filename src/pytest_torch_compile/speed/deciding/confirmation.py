@@ -27,8 +27,8 @@ class Decision:
     """The result of one speed test, from the times and counts of all its compilations.
 
     ``differences`` contains the counts that are confirmed to differ from the stored counts. ``varying`` contains the
-    other counts that differed in the first compilation: their difference is not confirmed, and autotuning may have
-    caused it.
+    other counts that differed in the first compilation; these differences are not confirmed, and autotuning may have
+    caused them.
     """
 
     samples: list[SpeedSample]

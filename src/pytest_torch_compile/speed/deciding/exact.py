@@ -1,10 +1,10 @@
-"""Compare the counts of new compilations with stored counts. One stored run is enough for the comparison. Imports
-neither torch nor pytest.
+"""Compare the counts of new compilations with stored counts. One stored run is enough for the comparison. This module
+imports neither torch nor pytest.
 
 Inductor makes some decisions, such as whether to pad a matrix product, by timing alternatives (autotuning). So the
 number of kernels, the peak memory and the number of Python calls may differ between two compilations of the same graph.
-A baseline keeps every recorded value of these quantities. A new value outside the range of the recorded values is
-reported only if a second compilation confirms it. All other quantities are deterministic.
+For each quantity that autotuning may change, a baseline stores every recorded value, and a new value outside the range
+of these values is reported only if a second compilation confirms the change. All other quantities are deterministic.
 
 In a plan (``check_plan``), nothing is timed, so every quantity is deterministic and has no tolerance.
 """
@@ -35,11 +35,12 @@ AllowMore = Mapping[str, int | float | None]
 
 @dataclass(frozen=True)
 class Quantity:
-    """A counted quantity. Its tolerance is the larger of ``share`` (a fraction of the stored value) and ``number``.
+    """A counted quantity. Changes within a tolerance are ignored. The tolerance is the larger of ``share`` (a fraction
+    of the stored value) and ``number``.
 
-    ``tuned`` is true if autotuning may change the quantity. ``microseconds`` is the host time of one unit per call, if
-    that is the quantity's only cost. ``planned`` is the quantity's title in a plan
-    (``check_plan``), or empty if plans do not contain the quantity.
+    ``tuned`` is true if autotuning may change the quantity. ``microseconds`` is the host time that one unit of the
+    quantity (such as one guard) takes in each call; it is set only if host time is the quantity's only cost.
+    ``planned`` is the quantity's title in a plan (``check_plan``), or empty if plans do not contain the quantity.
     """
 
     name: str
@@ -82,8 +83,8 @@ KEPT = {"cuda_graphs"}
 
 @dataclass(frozen=True)
 class Difference:
-    """One quantity that differs from the stored values. ``planned`` is true if ``--compile-plan`` predicted the values,
-    and false if they were measured.
+    """A quantity whose new values differ from the stored values. ``planned`` is true if ``--compile-plan`` predicted
+    the values, and false if they were measured.
     """
 
     quantity: Quantity
@@ -94,7 +95,7 @@ class Difference:
 
     @property
     def title(self) -> str:
-        """The quantity's title. The titles for plans and for measurements differ."""
+        """The quantity's title, which may be different for plans and for measurements."""
         return self.quantity.planned if self.planned else self.quantity.title
 
     def __str__(self) -> str:
@@ -113,9 +114,10 @@ class Difference:
 def differences(
     stored: Stored, new: Sequence[Exact], allow_more: AllowMore | None = None, *, planned: bool = False
 ) -> list[Difference]:
-    """Return the quantities that changed by more than the tolerance: all new values are above every stored value, or
-    all are below. For a quantity in ``KEPT``, an increase is ignored, and any decrease is returned. ``allow_more``
-    permits larger increases. If ``planned`` is true, the tolerance is zero.
+    """Return the quantities that changed by more than their tolerance. A quantity has changed if all new values are
+    above every stored value, or if all new values are below every stored value. For a quantity in ``KEPT``, an increase
+    is ignored, and every decrease is returned. ``allow_more`` permits larger increases. If ``planned`` is true, the
+    tolerance is zero.
     """
     found, allowed = [], allow_more or {}
     for quantity in QUANTITIES:
@@ -138,7 +140,7 @@ def differences(
 
 
 def is_certain(difference: Difference, compilations: int) -> bool:
-    """Return whether this number of compilations is enough to establish the difference."""
+    """Return whether this number of compilations is enough to confirm the difference."""
     return compilations > 1 or not difference.quantity.tuned
 
 
@@ -151,8 +153,8 @@ def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, lis
 
 
 def _allowed(quantity: Quantity, value: int, asked: int | float) -> float:
-    """Return the allowed increase over ``value``: the quantity's tolerance or, if larger, the increase that ``asked``
-    allows.
+    """Return the allowed increase over ``value``: the larger of the quantity's tolerance and ``asked`` (a number, or a
+    fraction of ``value``).
     """
     return max(_tolerance(quantity, value), asked * value if isinstance(asked, float) else asked)
 

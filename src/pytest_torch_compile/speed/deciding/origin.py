@@ -1,4 +1,4 @@
-"""Attribute a change in wall time to the kernels, the host, or both. Imports neither torch nor pytest."""
+"""Attribute a change in wall time to the kernels, the host, or both. This module imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class Split:
 
     @property
     def side(self) -> Side:
-        """The side (kernels or host) that caused most of the change, or both sides if neither did."""
+        """The side that caused most of the change: the kernels, the host, or both if neither side alone caused most of
+        it.
+        """
         if self.kernels >= MOST * self.wall:
             return "kernels"
         return "host" if self.host >= MOST * self.wall else "kernels and host"
@@ -33,7 +35,8 @@ class Split:
 
 def side_of(verdict: Verdict, split: Split | None) -> Side | None:
     """Return the side (kernels, host or both) that caused a regression in device or wall time. Return None if there is
-    no such regression, or if the side is unknown. Slower kernels are a regression even if host time hides them.
+    no such regression, or if the side is unknown. Slower kernels are a regression even if the host time hides the
+    slowdown.
     """
     slower = {change.metric for change in verdict.changed("regressed")}
     if "wall" not in slower:
@@ -44,11 +47,11 @@ def side_of(verdict: Verdict, split: Split | None) -> Side | None:
 
 
 def split_wall(verdict: Verdict, stored: Sequence[Run], new: Sequence[Run]) -> Split | None:
-    """Split a change in wall time between kernels and host; None if a device time or a host time is missing.
+    """Split a change in wall time between kernels and host. Return None if a device time or a host time is missing.
 
-    The kernels' change is weighted by the fraction of the wall time that the kernels take. If the host enqueues work
-    more slowly than the device processes it, the device waits for the host, which hides slower kernels. In this case,
-    the whole change is attributed to the host.
+    The change in device time is weighted by the fraction of the wall time that the kernels take. If the host enqueues
+    work more slowly than the device processes it, the device waits for the host, which hides slower kernels. In this
+    case, the whole change is attributed to the host.
     """
     effects = {change.metric: change.effect for change in verdict.changes}
     if "wall" not in effects or not all(run.device and run.host for run in (*stored, *new)):

@@ -1,5 +1,5 @@
-"""Compare the counts that ``--compile-plan`` predicts for one test with the test's baseline entry. Imports neither
-torch nor pytest.
+"""Compare the counts that ``--compile-plan`` predicts for one test with the test's baseline entry. This module imports
+neither torch nor pytest.
 
 A baseline entry contains the planned counts of one call, the launches of each kernel and library function in this call,
 and the fingerprints of the graph breaks.
@@ -20,8 +20,8 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PlannedChange:
-    """The differences between two baseline entries with planned counts. ``new`` maps each kernel or library function to
-    the number of its launches that were added, and ``gone`` to the number that were removed. ``new_breaks`` lists the
+    """The differences between two baseline entries with planned counts. ``new`` maps kernels and library functions to
+    their numbers of added launches, and ``gone`` to their numbers of removed launches. ``new_breaks`` lists the
     fingerprints of new graph breaks, and ``new_ops`` lists the ops that no launch in the stored entry computes.
     """
 
@@ -38,12 +38,14 @@ class PlannedChange:
 
     @property
     def outcome(self) -> str:
-        """``regressed`` if any count is worse; otherwise, ``improved`` if any count is better, or ``pass``."""
+        """``regressed`` if any count is worse, ``improved`` if counts changed only for the better, and ``pass``
+        otherwise.
+        """
         return "regressed" if self.worse else "improved" if self.differences else "pass"
 
     @property
     def summary(self) -> str:
-        """All differences in one line."""
+        """A line that lists all differences in the counts."""
         return ", ".join(map(str, self.differences))
 
     def lines(self, places: Mapping[str, str]) -> Iterator[str]:

@@ -1,5 +1,5 @@
-"""Compute statistics that Python's ``statistics`` lacks: trimmed means, their confidence intervals, and Student's t
-distribution.
+"""Compute statistics that Python's ``statistics`` module lacks: trimmed means, their confidence intervals, and
+Student's t distribution.
 
 The t distribution is implemented here, because scipy is a hundred times as large as this package.
 """
@@ -20,14 +20,14 @@ def trimmed_mean(values: Sequence[float]) -> float:
 
 
 def log_ratios(reference: Sequence[float], measured: Sequence[float]) -> list[float]:
-    """Return ``log(measured / reference)`` for each pair of times; it is positive if the measured time is longer."""
+    """Return ``log(measured / reference)`` for each pair of times. The log is positive if ``measured`` is larger."""
     return [math.log(m / r) for r, m in zip(reference, measured, strict=True)]
 
 
 def half_width(values: Sequence[float]) -> float:
     """Return half the width of the trimmed mean's 95% confidence interval.
 
-    It is computed from the Winsorized variance (Tukey and McLaughlin).
+    The width is computed from the Winsorized variance (Tukey and McLaughlin).
     """
     count = len(values)
     drop = int(count * TRIMMED)
@@ -44,8 +44,8 @@ def half_width(values: Sequence[float]) -> float:
 def t_tail(t: float, freedom: int) -> float:
     """Return the probability that Student's t with ``freedom`` degrees of freedom exceeds ``t``.
 
-    Computed as a finite sum for integer degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4), accurate to
-    about 1e-15.
+    The probability is computed as a finite sum, which exists for integer degrees of freedom (Abramowitz and Stegun,
+    26.7.3 and 26.7.4), and is accurate to about 1e-15.
     """
     angle, parity = math.atan2(t, math.sqrt(freedom)), freedom % 2
     term = math.cos(angle) ** parity

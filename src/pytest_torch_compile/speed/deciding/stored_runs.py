@@ -1,4 +1,4 @@
-"""Read the stored runs of a test from a baseline, and add new runs. Imports neither torch nor pytest."""
+"""Read the stored runs of a test from a baseline, and add new runs. This module imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def _figures(run: Run) -> dict[str, list[float]]:
 
 def unknown_device(runs: Sequence[Run], device: str) -> str:
     """Return the reason why the stored ``runs`` cannot be used to judge a run on ``device``, or ``""`` if they can be
-    used. They cannot be used if they come neither from this device nor from at least three other devices.
+    used. Stored runs can be used only if some of them were recorded on ``device``, or if they were recorded on at least
+    three other devices.
     """
     known = {run.device_id for run in runs} - {""}
     if not known or device in known or len(known) >= ENOUGH_DEVICES:
@@ -71,8 +72,9 @@ def unknown_device(runs: Sequence[Run], device: str) -> str:
 
 
 def other_cache(runs: Sequence[Run], kept_cache: bool) -> str:
-    """Return the reason why a new run cannot be compared with the stored ``runs``; ``""`` if it can be compared. It
-    cannot be compared if the stored runs used a persistent compile cache, but the new run does not.
+    """Return the reason why a new run cannot be compared with the stored ``runs``, or ``""`` if it can be compared. A
+    new run without a persistent compile cache cannot be compared with stored runs that all used a persistent compile
+    cache.
     """
     if not runs or kept_cache or not all(run.kept_cache for run in runs):
         return ""
@@ -101,10 +103,10 @@ def _columns(runs: Sequence[Run]) -> Entry:
 
 
 def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
-    """Return the entry to store: only the new runs if the test has changed or its kind of compile cache (persistent or
-    not) has changed; otherwise, the old and the new runs.
+    """Return the entry to store, with the old and the new runs. If the test or its kind of compile cache (persistent or
+    not) has changed, the entry contains only the new runs.
 
-    At most ``MAX_RUNS`` runs are stored. If ``old`` already has this many runs, and they are valid for the new run's
+    At most ``MAX_RUNS`` runs are stored. If ``old`` already contains ``MAX_RUNS`` runs that are valid for the new run's
     device (see ``unknown_device``), ``old`` is returned unchanged.
     """
     stored, added = runs_of(old), runs_of(new)
@@ -116,6 +118,6 @@ def merged(old: Entry | None, new: Entry, changed: bool) -> Entry:
 
 
 def alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Return whether two entries could belong to the same test: both measure the same work in the same mode."""
+    """Return whether two entries measure the same work in the same mode, and so could belong to the same test."""
     one, other = _ours(first), _ours(second)
     return all(one.get(name) == other.get(name) for name in ("what", "mode"))

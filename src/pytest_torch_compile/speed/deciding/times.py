@@ -1,12 +1,12 @@
-"""Decide from the times of stored and new runs whether a test became slower or faster. Imports neither torch nor
-pytest.
+"""Decide from the times of stored and new runs whether a test became slower or faster. This module imports neither
+torch nor pytest.
 
 Most of the noise comes from compilation: the times of two processes that run the same code agree much better than the
 times of two compilations of the same graph. So the times of new compilations are compared with the spread among the
 stored compilations:
 
-1. If the difference between the first run and the stored runs is unlikely to be chance, up to seven more compilations
-   are requested.
+1. If the difference between the first run and the stored runs is unlikely to be due to chance, up to seven more
+   compilations are requested.
 2. The first run is then excluded, because it was selected for being unusual. The additional runs are compared with the
    stored runs by a t test.
 3. The significance level is chosen so that the probability of at least one false result in an unchanged suite is at
@@ -53,9 +53,9 @@ class Change:
 
     ``effect`` is the log of the ratio of new to stored times; it is positive if the new compilations are slower.
     ``compilations`` is the number of new compilations in the comparison; ``judge`` excludes the first compilation if
-    there are others. ``low`` to ``high`` is the effect's 95% confidence interval, and ``p_value`` is one-sided.
-    ``against`` is the name of the eager time by which both the new and the stored times are divided; it is empty if the
-    times are not divided.
+    there are others. ``low`` and ``high`` are the bounds of the effect's 95% confidence interval, and ``p_value`` is
+    one-sided. ``against`` is the name of the eager time by which both the new and the stored times are divided; it is
+    empty if the times are not divided.
     """
 
     metric: Metric
@@ -80,13 +80,13 @@ class Verdict:
     undecided: bool = False
 
     def changed(self, outcome: Outcome) -> tuple[Change, ...]:
-        """Return the changes with this outcome."""
+        """Return the changes that have this outcome."""
         return tuple(change for change in self.changes if change.outcome == outcome)
 
 
 def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
-    """Compare the times of one test with its stored runs. ``tests`` is the number of speed tests in the suite. ``new``
-    contains the first run, followed by the additional runs.
+    """Compare the new times of one test with its stored runs. ``tests`` is the number of speed tests in the suite.
+    ``new`` contains the first run, followed by the additional runs.
     """
     if not stored:
         return Verdict("no-baseline", reason="the baseline for this environment has no runs of this test")
@@ -139,7 +139,7 @@ def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
 
 
 def are_enough(stored: int, further: int) -> bool:
-    """Return whether a rank test could detect a change with these numbers of stored and further compilations."""
+    """Return whether a rank test could detect a change with these numbers of stored and additional compilations."""
     return math.comb(stored + further, further) >= MIN_ORDERS
 
 
@@ -149,8 +149,8 @@ def can_decide(stored: Sequence[Run]) -> bool:
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the outcome of a test: ``regressed`` if one of its times regressed; otherwise ``inconclusive`` if one is
-    inconclusive; otherwise ``improved`` if one improved; otherwise ``pass``.
+    """Return the outcome of a test: ``regressed`` if any of its times regressed; otherwise ``inconclusive`` if any time
+    is inconclusive; otherwise ``improved`` if any time improved; otherwise ``pass``.
     """
     order: tuple[Outcome, ...] = ("regressed", "inconclusive", "improved")
     return next((outcome for outcome in order if outcome in outcomes), "pass")
@@ -215,8 +215,8 @@ def _against(metric: Metric, new: Sequence[Run], stored: Sequence[Run] = ()) -> 
 
 
 def host_bound(runs: Sequence[Run]) -> bool:
-    """Return whether the host takes nearly all of the compiled wall time. This is assumed if host or device times are
-    unknown.
+    """Return whether the host takes nearly all of the compiled wall time. If the host or device times are unknown,
+    return True.
     """
     shares = [run.host.compiled / run.wall.compiled for run in runs if run.host and run.device]
     return not shares or fmean(shares) > HOST_BOUND

@@ -1,4 +1,4 @@
-"""Create the text that describes the results of speed tests. Imports neither torch nor pytest."""
+"""Create the text that describes the results of speed tests. This module imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def interval(change: Change) -> str:
 
 
 def where(decision: Decision, stored: Sequence[Run]) -> str:
-    """Return a line that reports whether the kernels, the host or both caused a regression, and how much each
-    contributed to a change in wall time; empty if this is unknown.
+    """Return a line that reports whether the kernels, the host or both caused a regression, and how much the kernels
+    and the host contributed to a change in wall time. Return an empty string if the contributions are unknown.
     """
     split = split_wall(decision.times, stored, [sample.run() for sample in decision.samples])
     side = side_of(decision.times, split)
@@ -67,7 +67,7 @@ def table(stored: Sequence[Run], samples: Sequence[SpeedSample]) -> str:
 
 def explain(test: str, decision: Decision, stored: StoredTest) -> str:
     """Return the message of a failure: the regressions, the times, the side (kernels or host) that caused the
-    regressions, and the command that accepts them.
+    regressions, and the command that updates the baseline.
     """
     lines = [str(difference) for difference in decision.worse]
     if any(difference.quantity.name == "graph_breaks" for difference in decision.worse):

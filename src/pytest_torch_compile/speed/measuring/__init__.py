@@ -1,1 +1,1 @@
-"""Measure the times, kernels and memory of a target, eager and compiled. Requires torch."""
+"""Measure the times, kernels and memory of a target, eager and compiled. This package requires torch."""

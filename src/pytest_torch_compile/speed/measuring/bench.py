@@ -1,4 +1,4 @@
-"""Measure a target, eager and compiled, side by side in one process."""
+"""Measure the eager and the compiled version of a target side by side in one process."""
 
 from __future__ import annotations
 
@@ -56,8 +56,9 @@ class Bench:
     Each leg has a separate copy of the target and the inputs. ``train=True`` adds the backward pass from every output
     that requires gradients. If ``train`` is a callable, it is the loss function. ``optimizer`` is a function that
     creates an optimizer from the parameters; if it is set, a whole training step is measured. ``compile`` is any
-    ``callable(target) -> compiled``; if it is not set, ``torch.compile`` is called with the options given here. Before
-    compilation, the dimensions in ``dynamic_dims`` are marked as dynamic, as in ``check_compile``.
+    ``callable(target) -> compiled``; if ``compile`` is not set, ``torch.compile`` is called with ``mode``, ``backend``,
+    ``options``, ``dynamic`` and ``fullgraph``. Before compilation, the dimensions in ``dynamic_dims`` are marked as
+    dynamic, as in ``check_compile``.
 
     Raises:
         CompileUsageError: If the target cannot be copied, the backend or mode is unknown, or ``compile`` is combined
@@ -200,12 +201,12 @@ def measure_compile(
     raw: bool = False,
     **options: Any,
 ) -> SpeedSample:
-    """Measure ``target(*args)``, eager and compiled, in interleaved rounds.
+    """Measure ``target(*args)`` in eager and in compiled code, in interleaved rounds.
 
     The measurement stops after ``seconds``, or earlier if half the width of the 95% confidence interval for the ratio
     of compiled to eager time is at most ``precision``. The times exclude compilation, autotuning and CUDA graph
-    recording, which are reported as the cold start. ``raw=True`` keeps the times of every round. The other options are
-    passed to ``Bench``.
+    recording, which are reported as the cold start. With ``raw=True``, the result also contains the times of every
+    round. The other options are passed to ``Bench``.
     """
     return Bench(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)
 
@@ -247,7 +248,7 @@ def _bytes(eager: int, compiled: int) -> Paired | None:
 
 
 def device_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> torch.device:
-    """Return the device of the first parameter, buffer or tensor argument; the CPU if there is none."""
+    """Return the device of the first parameter, buffer or tensor argument, or the CPU if there is no such tensor."""
     own = (t for module in modules_of(target).values() for t in (*module.parameters(), *module.buffers()))
     tensor = next(own, None)
     if tensor is None:

@@ -16,7 +16,8 @@ from ...legs.reach import EMPTY, cells, content, lives_in_torch, reached
 
 
 def copied(target: Any, call: Call) -> tuple[Any, Call]:
-    """Copy a target and a call; functions that refer to tensors or modules are recreated to refer to the copies.
+    """Copy a target and a call. Functions that refer to tensors or modules are recreated, so that they refer to the
+    copies.
 
     Raises:
         CompileUsageError: If an object cannot be deep-copied.

@@ -1,4 +1,4 @@
-"""Reserve CPU cores for a process that measures speed. Imports neither torch nor pytest.
+"""Reserve CPU cores for a process that measures speed. This module imports neither torch nor pytest.
 
 In measurements, a process that could move between all cores was 1% to 4% slower after its first test, and its times
 varied more. Also, on a machine with several devices, two processes that measure at the same time must not use the same
@@ -65,7 +65,7 @@ def _threads() -> list[int]:
 
 
 def _move(thread: int, cores: set[int]) -> set[int]:
-    """Move a thread to these cores. Returns its previous cores, or an empty set if the thread has ended."""
+    """Move a thread to ``cores``. Return the thread's previous cores, or an empty set if the thread has ended."""
     with suppress(OSError):
         before = os.sched_getaffinity(thread)
         os.sched_setaffinity(thread, cores)

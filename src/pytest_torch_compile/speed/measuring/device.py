@@ -1,4 +1,4 @@
-"""Read the state of a device, and reserve a device for one process. Imports neither torch nor pytest."""
+"""Read the state of a device, and reserve a device for one process. This module imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ QUERIED = {
 
 
 def device_state(uuid: str) -> dict[str, Any]:
-    """Return a device's clocks, temperature, power, throttle reasons and number of processes; ``{}`` if they are
-    unknown.
+    """Return a device's clocks, temperature, power, throttle reasons and number of processes, or ``{}`` if these values
+    are unknown.
     """
     row = next((row for row in nvidia_smi(f"--query-gpu={','.join(QUERIED)}") if row[0] == uuid), None)
     if row is None:
@@ -56,7 +56,7 @@ def device_state(uuid: str) -> dict[str, Any]:
 
 
 def nvidia_smi(query: str) -> list[list[str]]:
-    """Return the rows that nvidia-smi prints; no rows if the command is missing or fails."""
+    """Return the rows that nvidia-smi prints, or an empty list if the command is missing or fails."""
     command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
     try:
         text = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
@@ -86,7 +86,8 @@ class DeviceBusy(RuntimeError):
 
 @contextmanager
 def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None) -> Iterator[None]:
-    """Inside the ``with`` block, reserve the device for one speed test: no other process runs measurements on it.
+    """Inside the ``with`` block, reserve the device for one speed test: no other process runs measurements on the
+    device.
 
     A child process that measures for this process inherits the lock through an environment variable.
 

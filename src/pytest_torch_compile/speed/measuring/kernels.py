@@ -23,7 +23,8 @@ GRAPH_LAUNCHES = {"cudaGraphLaunch", "hipGraphLaunch"}
 @dataclass(frozen=True)
 class Profiled:
     """The results of one profiler session of ``calls`` calls. ``took`` contains the duration of each kernel in
-    microseconds, in order of execution; the other fields are counts for the whole session.
+    microseconds, in order of execution; ``collectives``, ``waits`` and ``graph_launches`` are counts for the whole
+    session.
     """
 
     calls: int
@@ -38,8 +39,8 @@ class Profiled:
         return round(len(self.took) / self.calls)
 
     def per_call(self, count: int) -> int:
-        """Return a count per call, rounded down. Rounding down excludes the profiler's own events, because there are
-        fewer of them than calls.
+        """Return ``count`` divided by the number of calls, rounded down. Rounding down excludes the profiler's own
+        events, because there are fewer of them than calls.
         """
         return count // self.calls
 
@@ -81,8 +82,8 @@ def profiled(run: Run, calls: int) -> Profiled:
 def interleaved_sessions(
     legs: Mapping[str, Run], calls: Mapping[str, int], sessions: int
 ) -> tuple[dict[str, list[float]], dict[str, Profiled]]:
-    """Run ``sessions`` profiler sessions for each function in ``legs``, alternating between the functions. Returns two
-    results for each function: the median device time per call in each session, in seconds, and the record of the last
+    """Run ``sessions`` profiler sessions for each function in ``legs``, alternating between the functions. Return two
+    results for each function: the median device time per call in each session, in seconds, and the results of the last
     session.
     """
     names = list(legs)

@@ -11,11 +11,11 @@ from .kernels import Run
 
 
 def free_leftovers() -> None:
-    """Release the memory that earlier tests or autotuning left allocated, because it would distort the next
+    """Release the memory that earlier tests or autotuning left allocated, because this memory would distort the next
     measurement.
 
-    Also release cuBLAS's workspace. cuBLAS allocates the workspace at the first matrix product, so otherwise only the
-    first measurement would include it.
+    Also release cuBLAS's workspace. cuBLAS allocates the workspace at the first matrix product. If the workspace were
+    not released, only the first measurement would include it.
     """
     gc.collect()
     torch.cuda.synchronize()

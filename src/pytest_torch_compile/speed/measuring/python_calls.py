@@ -15,8 +15,8 @@ def python_calls(run: Callable[[], object]) -> int | None:
     """Return the number of function calls in one ``run()``, including builtins, or None if another profiler is active.
 
     The number is the minimum over a few runs, because other threads may interfere. On Python 3.12 and newer, calls in
-    all threads are counted, because backward on a CUDA device runs in an autograd thread. On older versions, only calls
-    in the current thread are counted.
+    all threads are counted, because the backward pass on a CUDA device runs in an autograd thread. On older versions,
+    only calls in the current thread are counted.
     """
     if sys.getprofile() is not None:
         return None

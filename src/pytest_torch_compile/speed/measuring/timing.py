@@ -20,7 +20,7 @@ MIN_ROUNDS = 12
 
 
 class Timer:
-    """Times a block of calls, with CUDA events on a GPU, and with the host clock on other devices."""
+    """A timer for blocks of calls, with CUDA events on a GPU, and with the host clock on other devices."""
 
     def __init__(self, device: torch.device) -> None:
         self._cuda = device.type == "cuda"
@@ -28,7 +28,7 @@ class Timer:
             self._began, self._ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def block(self, run: Run, calls: int) -> tuple[float, float]:
-        """Run a block of calls. Returns the wall time per call, and the host time per call until the block's final call
+        """Run a block of calls. Return the wall time per call, and the host time per call until the block's final call
         is enqueued, both in seconds.
         """
         self.synchronize()
@@ -51,8 +51,9 @@ class Timer:
 
 
 def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0) -> tuple[float, float]:
-    """Call ``run`` until the time per call is steady, or for about ``seconds`` after the first call. Returns the cold
-    start (the time that these calls took in excess of the steady time) and the steady time per call, both in seconds.
+    """Call ``run`` until the time per call is steady, or for about ``seconds`` after the first call. Return the cold
+    start (the total time of these calls, minus the steady time of the same number of calls) and the steady time per
+    call, both in seconds.
     """
     times: list[float] = []
     while True:
@@ -94,8 +95,8 @@ def interleave(
     """Time the functions in ``legs`` in rounds. A round times one block of calls of each function, and the next round
     reverses the order.
 
-    Stops after ``seconds``, or earlier if the ratio of each function's time to the first function's time is precise
-    enough: half the width of its 95% confidence interval is at most ``precision``.
+    The measurement stops after ``seconds``, or earlier if the ratio of each function's time to the first function's
+    time is precise enough: half the width of the ratio's 95% confidence interval is at most ``precision``.
     """
     names = list(legs)
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}

@@ -19,8 +19,8 @@ def workload(
     optimizer: Callable[[list[Any]], Any] | None = None,
     compile: Callable[[Any], Any] | None = None,
 ) -> Callable[[], object]:
-    """Return a function without parameters that runs ``target`` once on the inputs: only the forward pass or, if
-    ``train`` or ``optimizer`` is set, a training step.
+    """Return a function without parameters that runs ``target`` once on the inputs. The function runs only the forward
+    pass or, if ``train`` or ``optimizer`` is set, a training step.
     """
     modules = modules_of(target).values()
     parameters = list(dict.fromkeys(p for module in modules for p in module.parameters() if p.requires_grad))
