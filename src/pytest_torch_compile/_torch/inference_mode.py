@@ -5,7 +5,7 @@ exception's traceback. Inference mode then stays on until the object is destroye
 restores the dispatch keys that were active during the compilation. With these keys, most torch functions raise an
 internal error.
 
-Private names used, checked on torch 2.6, 2.11, 2.13 and 2.15: ``torch._C._InferenceMode``,
+This module uses these private torch names, checked with torch 2.6, 2.11, 2.13 and 2.15: ``torch._C._InferenceMode``,
 ``_ForceDispatchKeyGuard``, ``_dispatch_tls_local_include_set`` and ``_dispatch_tls_local_exclude_set``.
 """
 

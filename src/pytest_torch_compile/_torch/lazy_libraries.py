@@ -4,8 +4,9 @@ For example, dynamo calls ``einops.rearrange`` once, which fills einops' tables.
 state change that happens in compiled code but not in eager code. So these libraries are set up before the state is
 recorded.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``torch._dynamo.trace_rules._lazy_module_init``, which maps
-package names to functions, and ``_maybe_init_lazy_module``, which calls these functions for an object's package.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15:
+``torch._dynamo.trace_rules._lazy_module_init``, which maps package names to functions, and ``_maybe_init_lazy_module``,
+which calls these functions for an object's package.
 """
 
 from __future__ import annotations

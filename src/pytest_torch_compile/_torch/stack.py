@@ -5,9 +5,9 @@ Inlined frames are found in the exception that torch handles while it reports th
 still running. The stack in torch's message is only a fallback. On 2.6, it lacks the callers. Since 2.8, it merges
 functions of the same name that call each other, such as a module's ``forward`` and its layer's ``forward``.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's exceptions; the files
-``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (the entry to compiled code);
-only their names are used.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's
+exceptions; the files ``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (the
+entry to compiled code); only their names are used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find the line of user code in the stack of a hanging thread. Does not import torch."""
+"""Find the line of user code in the stack of a hanging thread. This module does not import torch."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Find out which features the installed torch supports, and what its exceptions mean.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.list_backends``,
-``torch._dynamo.exc``, ``torch._inductor.list_mode_options``, ``torch._dynamo.config.recompile_limit``
-(``cache_size_limit`` before 2.7) and ``suppress_errors``, ``torch._TorchCompileInductorWrapper``,
-``torch.utils._pytree``.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
+``torch._dynamo.list_backends``, ``torch._dynamo.exc``, ``torch._inductor.list_mode_options``,
+``torch._dynamo.config.recompile_limit`` (``cache_size_limit`` before 2.7) and ``suppress_errors``,
+``torch._TorchCompileInductorWrapper``, ``torch.utils._pytree``.
 """
 
 from __future__ import annotations

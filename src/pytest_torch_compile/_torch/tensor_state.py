@@ -1,9 +1,10 @@
 """Read and restore a tensor's state below autograd, without running tensor subclasses' code.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._C.DisableTorchFunctionSubclass``,
-``torch._C._DisableTorchDispatch``, ``torch._C._autograd._unsafe_set_version_counter`` (takes one tensor on 2.6, a tuple
-since 2.8), ``torch._has_compatible_shallow_copy_type``, ``Tensor._version``, ``_backward_hooks``,
-``_post_accumulate_grad_hooks``, ``_indices`` and ``_values``.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
+``torch._C.DisableTorchFunctionSubclass``, ``torch._C._DisableTorchDispatch``,
+``torch._C._autograd._unsafe_set_version_counter`` (takes one tensor on 2.6, a tuple since 2.8),
+``torch._has_compatible_shallow_copy_type``, ``Tensor._version``, ``_backward_hooks``, ``_post_accumulate_grad_hooks``,
+``_indices`` and ``_values``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Observe compilation: ``TraceObserver`` listens to torch's structured trace log inside this process.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the event names below,
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15: the event names below,
 ``torch._dynamo.utils.counters`` (CUDA graph skips, cache look-ups, graph breaks).
 """
 

@@ -5,10 +5,10 @@ Formatting calls the ``__repr__`` of tensor subclasses on fake tensors. The defa
 break a graph that would not break otherwise. So the plugin hides its handler from torch for events that no listener
 reads.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
-behind TORCH_TRACE); ``trace_structured``, which checks ``if trace_log.handlers`` and has the arguments ``name`` and
-``metadata_fn``. If another handler is installed, such as the handler for TORCH_TRACE, torch creates every event, and
-that handler receives it.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
+``torch._logging._internal.trace_log`` (the logger behind TORCH_TRACE); ``trace_structured``, which checks ``if
+trace_log.handlers`` and has the arguments ``name`` and ``metadata_fn``. If another handler is installed, such as the
+handler for TORCH_TRACE, torch creates every event, and that handler receives it.
 """
 
 from __future__ import annotations

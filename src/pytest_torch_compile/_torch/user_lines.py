@@ -1,4 +1,4 @@
-"""Find the line of user code in a stack. Does not import torch."""
+"""Find the line of user code in a stack. This module does not import torch."""
 
 from __future__ import annotations
 

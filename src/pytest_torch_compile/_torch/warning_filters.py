@@ -1,5 +1,5 @@
-"""Keep warnings from torch's compiler and from this plugin as warnings under ``filterwarnings = error``. Does not
-import torch.
+"""Keep warnings from torch's compiler and from this plugin as warnings under ``filterwarnings = error``. This module
+does not import torch.
 
 A filter that turns warnings into errors is meant for the user's code. The author of a model cannot fix the warnings
 that torch emits when it is imported or compiles code, for example about deprecated functions that torch itself calls.

@@ -3,8 +3,8 @@
 This module replaces functions of ``torch.cuda`` and ``torch._C`` that query the driver. The callers of these functions
 (dynamo's device interfaces, Inductor's hints, ``has_triton``) work unchanged.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: the private names that ``put_card`` assigns in ``torch.cuda``,
-``torch._C`` and ``torch._subclasses.fake_tensor``.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: the private names that ``put_card``
+assigns in ``torch.cuda``, ``torch._C`` and ``torch._subclasses.fake_tensor``.
 """
 
 from __future__ import annotations

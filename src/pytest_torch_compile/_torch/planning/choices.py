@@ -4,8 +4,8 @@ reproducible.
 The fast path of torch's encoder layers is turned off as well: it is a C++ operator without generated code, and cannot
 be traced without the GPU.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: the options of ``torch._inductor.config`` that this module
-sets.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: the options of
+``torch._inductor.config`` that this module sets.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ device. Two parts of torch do this, and are replaced with functions that use the
 - The tracer computes the values of small constants, such as ``torch.tensor(2).to(x.device)``, while fake tensors are
   turned off with ``unset_fake_temporarily``.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``UniformValueConstantFolder`` in the module
-``torch._inductor.fx_passes.joint_graph``, and ``unset_fake_temporarily`` in ``torch.fx.experimental.proxy_tensor``.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``UniformValueConstantFolder`` in
+the module ``torch._inductor.fx_passes.joint_graph``, and ``unset_fake_temporarily`` in
+``torch.fx.experimental.proxy_tensor``.
 """
 
 from __future__ import annotations

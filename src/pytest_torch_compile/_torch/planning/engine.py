@@ -8,10 +8,10 @@ dimensions and casts gradients. Tensor hooks do not run.
 AOTAutograd asks the engine whether the autograd graph is retained. If it is not retained, the compiled backward pass
 may release saved tensors early and reuse their memory. So the function that answers this question is replaced as well.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and ``_input_metadata`` of a node,
-``torch._C._autograd._get_current_graph_task_keep_graph``, ``torch.autograd.Variable._execution_engine``,
-``torch.utils._python_dispatch._disable_current_modes``, ``set_stack_trace`` and ``set_grad_fn_seq_nr`` of
-``torch.fx.traceback``.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and
+``_input_metadata`` of a node, ``torch._C._autograd._get_current_graph_task_keep_graph``,
+``torch.autograd.Variable._execution_engine``, ``torch.utils._python_dispatch._disable_current_modes``,
+``set_stack_trace`` and ``set_grad_fn_seq_nr`` of ``torch.fx.traceback``.
 """
 
 from __future__ import annotations

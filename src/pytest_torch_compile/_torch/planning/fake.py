@@ -1,8 +1,8 @@
 """Create fake CUDA tensors, which have all properties of CUDA tensors except values, and count the memory that they
 would use on the GPU.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``FakeTensorMode.dispatch`` and the constructor of
-``FakeTensor``, both from ``torch._subclasses``.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``FakeTensorMode.dispatch`` and the
+constructor of ``FakeTensor``, both from ``torch._subclasses``.
 """
 
 from __future__ import annotations

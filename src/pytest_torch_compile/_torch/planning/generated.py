@@ -8,9 +8,9 @@ backward pass and later calls. This module replaces:
 - the allocation functions that generated modules import from ``torch._C._dynamo.guards``;
 - ``cudagraphify``, which would record a CUDA graph.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
-``compile_to_module``, ``count_bytes``, ``graph`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``,
-``PyCodeCache``, ``torch.utils._pytree`` and the names above.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``cudagraph_utils``,
+``GraphLowering.codegen``, ``compile_to_module``, ``count_bytes``, ``graph`` and ``is_backward``, ``ValueWithLineMap``,
+``AsyncCompile``, ``PyCodeCache``, ``torch.utils._pytree`` and the names above.
 """
 
 from __future__ import annotations

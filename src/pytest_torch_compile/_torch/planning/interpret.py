@@ -2,8 +2,9 @@
 
 Inductor's ``triton_helpers`` are run in the same way, so that reductions treat NaN and ties as they do on a GPU.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``PyCodeCache.load``; ``configs``, ``inductor_meta`` and
-``triton_meta`` of ``CachingAutotuner``; ``GridExpr.from_meta`` and ``triton_helpers`` of ``torch._inductor.runtime``.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``PyCodeCache.load``; ``configs``,
+``inductor_meta`` and ``triton_meta`` of ``CachingAutotuner``; ``GridExpr.from_meta`` and ``triton_helpers`` of
+``torch._inductor.runtime``.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ So the generated code receives CUDA tensors, as in every plan, and its results c
 Uninitialized memory contains NaN or large integers. An operator that exists only for CUDA is computed by its substitute
 in ``_SUBSTITUTES``; an operator that has no substitute is reported as not observable.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: the private names that the module ``fake`` uses, and
-``OpOverload._schema``.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: the private names that the module
+``fake`` uses, and ``OpOverload._schema``.
 """
 
 from __future__ import annotations
