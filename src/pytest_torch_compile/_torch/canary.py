@@ -64,8 +64,7 @@ def retyped(x: torch.Tensor) -> torch.Tensor:
 
 
 def refused(x: torch.Tensor) -> torch.Tensor:
-    """Compute ``tan``. The self-test compiles this function with a backend that raises an error, which torch swallows.
-    """
+    """Compute ``tan``. In the self-test, the backend for this function raises an error, which torch swallows."""
     return x.tan()
 
 

@@ -56,7 +56,7 @@ def note_before_tests() -> None:
 
 
 def note_left_by(test: str) -> None:
-    """Record the settings that ``test`` changed, and discard the records of settings that are back at their defaults.
+    """Record the settings that ``test`` changed, and discard the records of settings that were reset to their defaults.
     """
     _note(f"left by {test}")
 

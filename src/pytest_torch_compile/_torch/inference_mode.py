@@ -1,4 +1,4 @@
-"""Turn inference mode off again after code that left it on.
+"""Turn inference mode off after code has left it on.
 
 If a compilation fails inside ``torch.inference_mode``, torch's context object is not exited, but remains in the
 exception's traceback. Inference mode then stays on until the object is destroyed. When the object is destroyed, it

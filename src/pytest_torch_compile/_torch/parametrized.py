@@ -1,7 +1,7 @@
 """Pickle modules with parametrizations, such as weight normalization, which torch refuses to pickle.
 
-A parametrized module is an instance of a class that torch created for this one module. So the copy is created from the
-original class, and torch then parametrizes it again.
+A parametrized module is an instance of a class that torch created for this one module. So the unpickled copy is created
+from the original class and is then parametrized again.
 
 This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``_inject_new_class`` and
 ``_inject_property`` of ``torch.nn.utils.parametrize``.

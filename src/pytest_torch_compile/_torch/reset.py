@@ -16,7 +16,7 @@ def reset_dynamo() -> None:
 
 
 def forget_cache_folder() -> None:
-    """After Inductor's cache folder was removed, clear Inductor's in-memory caches, if Inductor is loaded.
+    """Clear Inductor's in-memory caches after its cache folder was removed; do nothing if Inductor is not loaded.
 
     The caches contain compiled modules and, on torch 2.6, the path of a header that all C++ code includes.
     """

@@ -68,7 +68,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def pieces(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Return the tensors that contain a tensor's data; none for lazy, meta and wrapper tensors.
+    """Return the tensors that contain a tensor's data; the list is empty for lazy, meta and wrapper tensors.
 
     Raises:
         Unreadable: If torch does not provide access to the data.
@@ -117,7 +117,7 @@ class Extent:
 
 
 def extent(piece: torch.Tensor) -> Extent | None:
-    """Return the range of bytes that a tensor's elements occupy; None for a tensor without elements or without
+    """Return the range of bytes that a tensor's elements occupy, or None for a tensor without elements or without
     allocated memory.
 
     Raises:

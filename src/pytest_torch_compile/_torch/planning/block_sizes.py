@@ -11,7 +11,9 @@ from typing import Any
 
 
 def blocks_of(name: str, source: str) -> tuple[Mapping[str, int], ...]:
-    """Return the candidate block sizes that Inductor would time on the GPU; empty if they cannot be read."""
+    """Return the candidate block sizes that Inductor would time on the GPU, or an empty tuple if the sizes cannot be
+    read.
+    """
     from torch._inductor.codecache import PyCodeCache
 
     try:

@@ -1,10 +1,11 @@
 """Compute constants on the CPU.
 
 The value of a constant does not depend on the device, but torch computes constants with real operators on the graph's
-device. Two parts of torch do this, and are replaced with functions that use the CPU instead of the GPU:
+device. This module replaces the two parts of torch that compute constants with functions that use the CPU instead of
+the GPU:
 
-- Inductor's joint-graph pass folds constants by running operators such as ``aten.full``: ``run_node`` and ``__init__``
-  of ``UniformValueConstantFolder``.
+- Inductor's joint-graph pass folds constants by running operators such as ``aten.full`` (in ``run_node`` and
+  ``__init__`` of ``UniformValueConstantFolder``).
 - The tracer computes the values of small constants, such as ``torch.tensor(2).to(x.device)``, while fake tensors are
   turned off with ``unset_fake_temporarily``.
 

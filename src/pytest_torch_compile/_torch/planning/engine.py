@@ -84,7 +84,7 @@ def backward(
 
 
 class _Step(torch.autograd.Function):
-    """A node whose backward calls a function."""
+    """An autograd function whose backward pass calls the function ``run``."""
 
     @staticmethod
     def forward(ctx: Any, trigger: torch.Tensor, run: Callable[[], None]) -> torch.Tensor:
@@ -204,7 +204,7 @@ def _reachable(starts: Iterable[Node]) -> set[Node]:
 
 
 def _leading_to(ends: set[Node], nodes: set[Node]) -> set[Node]:
-    """Return the nodes from which gradients flow to one of ``ends``, including the ends."""
+    """Return the nodes from which gradients flow to a node in ``ends``, including the nodes in ``ends``."""
     parents: dict[Node, list[Node]] = {}
     for node in nodes:
         for child, _ in node.next_functions:

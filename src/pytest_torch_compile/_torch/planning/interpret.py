@@ -41,8 +41,8 @@ class _Names(SimpleNamespace):
 
 
 class _Missing:
-    """A stand-in for a Triton name that has no replacement. It can be imported, and raises ``NotInterpreted`` only when
-    it is called.
+    """A stand-in for a Triton name that has no replacement. The stand-in can be imported; it raises ``NotInterpreted``
+    only when it is called.
     """
 
     def __init__(self, name: str) -> None:

@@ -25,8 +25,8 @@ from .pointer import Launch, Pointer, poison
 
 
 def language(launch: Launch) -> dict[str, Any]:
-    """Return replacements for the names in ``triton.language``. They use the program ids in ``launch``, and record
-    faults in it.
+    """Return replacements for the names in ``triton.language``. The replacements use the program ids in ``launch``, and
+    record faults in ``launch``.
     """
 
     def load(pointer: Pointer, mask: Any = None, other: Any = None, *_: Any, **hints: Any) -> Block:
