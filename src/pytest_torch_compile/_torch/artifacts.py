@@ -22,7 +22,7 @@ Dims = Mapping[str, Mapping[int, Any]]
 
 
 def unavailable(via: str) -> str:
-    """Return why this torch version cannot build the artifact type ``via``, or an empty string if it can."""
+    """Return the reason why this torch version cannot build the artifact type ``via``, or an empty string if it can."""
     if via != "precompile" or hasattr(torch.compiler, "load_compiled_function"):
         return ""
     return (

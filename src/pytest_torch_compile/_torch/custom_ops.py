@@ -1,7 +1,7 @@
 """Observe custom ops during the eager run, and record copies of their arguments.
 
-Below autograd, every op is visible, including ops called from C++. But only above autograd, where Python calls an op,
-can this module see whether a gradient was needed. So ops are observed both above and below autograd.
+Below autograd, every op is visible, including ops called from C++. But this module can see whether a gradient was
+needed only above autograd, where Python calls the op. So ops are observed both above and below autograd.
 
 This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
 ``torch.utils._python_dispatch.TorchDispatchMode``, ``torch.utils._pytree``, ``torch._ops.OpOverload`` and
@@ -144,7 +144,7 @@ def has_formula(op: Any, device: str) -> bool:
 
 def wrong_stride(sample: Sample) -> str:
     """Return a message if an output of the op and the corresponding output of its fake implementation have different
-    strides; otherwise, an empty string. With torch 2.6, opcheck does not report this difference on the CPU.
+    strides; otherwise, return an empty string. With torch 2.6, opcheck does not report this difference on the CPU.
 
     If a fake implementation fails or returns outputs of different shapes, opcheck itself reports the problem.
     """

@@ -56,7 +56,8 @@ def note_before_tests() -> None:
 
 
 def note_left_by(test: str) -> None:
-    """Record the settings that ``test`` changed, and discard the records of settings that were reset to their defaults.
+    """Record the settings that ``test`` changed, and discard the records of settings that were reset to their default
+    values.
     """
     _note(f"left by {test}")
 
@@ -97,7 +98,7 @@ def _set_at_import(setting: str, modules: Iterable[str]) -> str:
 
 def changed_config() -> Iterator[tuple[str, str, Any, Any, str]]:
     """For each config entry that differs from its default, yield the module, the name, the value, the default and, if
-    known, a text about where the value was set.
+    known, a description of where the value was set.
     """
     from torch.utils._config_module import _UNSET_SENTINEL
 

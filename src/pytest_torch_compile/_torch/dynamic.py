@@ -60,7 +60,7 @@ def marked_dims(tensor: torch.Tensor) -> set[int]:
 
 
 def mark_statements(tensor: torch.Tensor, name: str) -> list[str]:
-    """Return the statements that mark the same dimensions of the variable ``name`` as are marked in ``tensor``."""
+    """Return the statements that copy the dimension marks of ``tensor`` to the tensor in the variable ``name``."""
     return [
         f"torch._dynamo.mark_{kind}({name}, {dim})"
         for kind in ("dynamic", "static")

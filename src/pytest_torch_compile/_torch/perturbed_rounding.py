@@ -135,8 +135,8 @@ def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
 
 
 def _takes_tf32(func: Any) -> bool:
-    """Return whether an op is a matrix product or convolution for which TF32 is allowed. Even for such an op, torch may
-    select a kernel that does not use TF32.
+    """Return whether an op is a matrix product or convolution for which TF32 is allowed. Even if TF32 is allowed, torch
+    may select a kernel that does not use TF32.
 
     For ops that may use TF32, the operands are perturbed, because TF32 rounds the operands. Every row of the result is
     computed with the same rounded weights, so averaging over rows does not cancel the weights' rounding errors.

@@ -84,7 +84,7 @@ def user_location(frames: list[Location]) -> Location:
 
 def is_torch(file: str) -> bool:
     """Return whether a file belongs to torch or to Triton, torch's compiler for GPU kernels. Torch and Triton may be
-    installed packages or imported from a source folder.
+    installed packages, or may be imported from a source folder.
     """
     path = file.replace("\\", "/")
     return _INSTALLED_TORCH.search(path) is not None or path.startswith(_torch_folders())

@@ -1,8 +1,7 @@
 """Compute constants on the CPU.
 
 The value of a constant does not depend on the device, but torch computes constants with real operators on the graph's
-device. This module replaces the two parts of torch that compute constants with functions that use the CPU instead of
-the GPU:
+device. This module replaces two parts of torch with functions that compute constants on the CPU:
 
 - Inductor's joint-graph pass folds constants by running operators such as ``aten.full`` (in ``run_node`` and
   ``__init__`` of ``UniformValueConstantFolder``).

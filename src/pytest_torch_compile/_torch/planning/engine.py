@@ -2,11 +2,12 @@
 
 This module replaces ``torch.autograd.grad`` and ``torch.autograd.backward`` (which ``Tensor.backward`` calls). For CUDA
 tensors, torch's C++ engine requests streams from the driver and uses a thread for each device. The Python engine in
-this module calls the nodes in the same order as the C++ engine. Like the C++ engine, it sums gradients over broadcast
-dimensions and casts gradients. Tensor hooks do not run.
+this module calls the nodes in the same order as the C++ engine. Like the C++ engine, the Python engine sums gradients
+over broadcast dimensions and casts gradients. Tensor hooks do not run.
 
-AOTAutograd asks the engine whether the autograd graph is retained. If it is not retained, the compiled backward pass
-may release saved tensors early and reuse their memory. So the function that answers this question is replaced as well.
+AOTAutograd asks the engine whether the autograd graph is retained. If the graph is not retained, the compiled backward
+pass may release saved tensors early and reuse their memory. So the torch function that reports whether the graph is
+retained is replaced as well.
 
 This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and
 ``_input_metadata`` of a node, ``torch._C._autograd._get_current_graph_task_keep_graph``,

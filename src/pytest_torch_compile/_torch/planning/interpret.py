@@ -1,6 +1,6 @@
 """Run the source of a generated kernel on the CPU, with ``language`` in place of Triton.
 
-Inductor's ``triton_helpers`` are run in the same way, so that reductions treat NaN and ties as they do on a GPU.
+Inductor's ``triton_helpers`` are run on the CPU as well, so that reductions treat NaN and ties as they do on a GPU.
 
 This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``PyCodeCache.load``; ``configs``,
 ``inductor_meta`` and ``triton_meta`` of ``CachingAutotuner``; ``GridExpr.from_meta`` and ``triton_helpers`` of

@@ -1,8 +1,8 @@
 """Fake tensors that have values: each operator also runs on real tensors on the CPU, and so do generated kernels.
 
 So the generated code receives CUDA tensors, as in every plan, and its results can be compared with eager results.
-Uninitialized memory contains NaN or large integers. An operator that exists only for CUDA is computed by its substitute
-in ``_SUBSTITUTES``; an operator that has no substitute is reported as not observable.
+Uninitialized memory is filled with NaN or large integers. An operator that exists only for CUDA is computed by its
+substitute in ``_SUBSTITUTES``; an operator that has no substitute is reported as not observable.
 
 This module uses the same private torch names as the module ``fake``, and ``OpOverload._schema``. All these names were
 checked with torch 2.11, 2.13 and 2.15.
