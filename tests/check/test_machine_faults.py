@@ -157,7 +157,7 @@ class CppCompileError(RuntimeError):
         ("main.cpp:3:10: fatal error: 'Python.h' file not found", "Python's headers"),
         ("main.cpp:1:10: fatal error: omp.h: No such file or directory", "Install the missing file"),
         ("/usr/bin/ld: cannot find -lgomp: No such file or directory", "Install the compiler's OpenMP library"),
-        ("gcc: fatal error: cannot execute 'cc1plus': execvp: No such file", "Install the compiler's C++ part"),
+        ("gcc: fatal error: cannot execute 'cc1plus': execvp: No such file", "Install the compiler's C++ support"),
         ("g++: error: unrecognized command-line option '-std=c++20'; did you mean", "too old for this torch version"),
     ],
 )

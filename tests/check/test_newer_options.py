@@ -50,7 +50,7 @@ def _nothing_compiled():
 )
 def test_what_this_torch_does_not_have_is_said_with_the_torch_that_has_it(options):
     with pytest.raises(
-        CompileUsageError, match=rf"{next(iter(options))}: torch 2\.\d+\.\d+ does not support it \(2.13"
+        CompileUsageError, match=rf"{next(iter(options))}: torch 2\.\d+\.\d+ does not support it \(requires torch 2\.13"
     ):
         check_compile(curve, rows(4), **EAGER, **options)
 

@@ -1,3 +1,3 @@
-"""Modules that use private names of torch; no other modules use private names. Each module lists the torch versions on
-which its names were checked.
+"""All uses of private torch names are in the modules of this package. The docstring of each module lists the torch
+versions with which its private names were checked.
 """

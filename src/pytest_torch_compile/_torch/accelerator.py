@@ -1,7 +1,8 @@
-"""Access this machine's accelerator through ``torch.accelerator`` and ``torch.get_device_module``. Uses no private
-names.
+"""Access this machine's accelerator through ``torch.accelerator`` and ``torch.get_device_module``. This module uses no
+private torch names.
 
-ROCm uses ``torch.cuda``. Tested only on CUDA, not on ROCm, XPU or other devices.
+ROCm devices are accessed through ``torch.cuda``. This module was tested only on CUDA devices, not on ROCm, XPU or other
+devices.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 
 def accelerator() -> Any | None:
     """Return the accelerator's device module (for example ``torch.cuda``), or None if this machine has no accelerator.
-    Does not initialize the accelerator.
+    This function does not initialize the accelerator.
     """
     try:
         device = torch.accelerator.current_accelerator()
@@ -30,7 +31,7 @@ def accelerator_in_use() -> Any | None:
 
 
 def kind_of(module: Any) -> str:
-    """Return the device type of a device module: ``cuda`` for ``torch.cuda``."""
+    """Return the device type of a device module, for example ``cuda`` for ``torch.cuda``."""
     return str(module.__name__).rsplit(".", 1)[-1]
 
 

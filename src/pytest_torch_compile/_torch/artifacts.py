@@ -1,8 +1,9 @@
 """Build, save and load deployment artifacts: AOTInductor packages, exported programs and precompiled functions.
 
-Private names used: ``torch._inductor.aoti_compile_and_package`` and ``aoti_load_package`` (both documented), checked in
-torch 2.6, 2.8, 2.11, 2.13 and 2.15; ``torch._dynamo.config.enable_aot_compile`` and ``aot_compile`` of a
-``torch.compile`` result, checked in torch 2.11, 2.13 and 2.15. ``torch.compiler.load_compiled_function`` is public.
+This module uses these private torch names: ``torch._inductor.aoti_compile_and_package`` and ``aoti_load_package`` (both
+are documented; checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15), and ``torch._dynamo.config.enable_aot_compile`` and
+``aot_compile`` of a ``torch.compile`` result (checked with torch 2.11, 2.13 and 2.15).
+``torch.compiler.load_compiled_function`` is public.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Dims = Mapping[str, Mapping[int, Any]]
 
 
 def unavailable(via: str) -> str:
-    """Return why this torch version cannot build the artifact type ``via``, or an empty string if it can."""
+    """Return the reason why this torch version cannot build the artifact type ``via``, or an empty string if it can."""
     if via != "precompile" or hasattr(torch.compiler, "load_compiled_function"):
         return ""
     return (
@@ -70,10 +71,11 @@ def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., A
 
 
 def has_own_cpp_library(path: Path) -> bool:
-    """Return whether an AOTInductor package was statically linked with the C++ standard library.
+    """Return whether the C++ standard library was statically linked into an AOTInductor package.
 
-    torch has already loaded ``libstdc++.so``. If the package contains a second copy, its calls to this copy fail or
-    crash, for example when it parses the device name with a regular expression.
+    torch has already loaded the C++ standard library ``libstdc++.so``. If a package contains a second copy of this
+    library, calls to the second copy fail or crash, for example when the package parses the device name with a regular
+    expression.
     """
     with zipfile.ZipFile(path) as package:
         libraries = [package.read(name) for name in package.namelist() if name.endswith(".so")]
@@ -93,7 +95,9 @@ def _precompile(
 
 
 def _dynamic_shapes(model: torch.nn.Module, args: Any, kwargs: Any, dims: Dims) -> dict[str, Any] | None:
-    """Convert ``dims`` to the ``dynamic_shapes`` of ``torch.export``, with an entry for every argument."""
+    """Convert ``dims`` to the ``dynamic_shapes`` argument of ``torch.export.export``, with an entry for every argument
+    of the model.
+    """
     if not dims:
         return None
     arguments = inspect.signature(model.forward).bind(*args, **kwargs).arguments

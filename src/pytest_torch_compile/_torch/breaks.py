@@ -1,9 +1,9 @@
-"""Parse the description of a graph break in torch's structured trace into a location, a reason and a fingerprint. Does
-not import torch.
+"""Parse the description of a graph break in torch's structured trace into a location, a reason and a fingerprint. This
+module does not import torch.
 
-The wording of the descriptions was checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. Because the wording changes between
-versions, a fingerprint does not depend on it. A fingerprint is computed from the location of the break, the calls that
-led to this location, and a coarse category of the reason.
+The wording of the descriptions was checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15. The wording changes between torch
+versions, so the fingerprint of a graph break does not depend on the wording. The fingerprint is computed from the
+location of the break, the calls that led to this location, and a coarse category of the reason.
 """
 
 from __future__ import annotations
@@ -94,10 +94,11 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
-    """Return the break in a ``dynamo_graph_break_reason`` payload, or None if the payload contains no location.
+    """Return the graph break that a ``dynamo_graph_break_reason`` payload describes, or None if the payload contains no
+    location.
 
-    ``stack`` is the stack of user code from ``stack.whole_stack``, if known; it is more precise than the stack in the
-    payload.
+    ``stack`` is the stack of user code from ``stack.whole_stack``, if known. This stack is more precise than the stack
+    in the payload.
     """
     frames = list(stack) or [readable(frame) for frame in below_own(written_stack(payload))]
     if not frames:
@@ -133,14 +134,14 @@ def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> 
 
 
 def written_stack(payload: str) -> list[Location]:
-    """Return the stack of user code in torch's text, outermost frame first."""
+    """Return the stack of user code in torch's description of a graph break, outermost frame first."""
     stack_text = _STACK.search(payload)
     return raw_frames(stack_text["stack"]) if stack_text else []
 
 
 def breaking_line(frames: Sequence[Location], location: Location) -> Location:
     """Return the innermost line outside torch and Python's standard library. The author of this line can remove the
-    break.
+    graph break.
     """
     written = [frame for frame in frames if not (is_torch(frame.file) or is_of_python(frame.file))]
     return written[-1] if written else location
@@ -158,7 +159,7 @@ def callers(frames: Sequence[Location], location: Location) -> tuple[Location, .
 
 def parse_error(trace: str, reason: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
     """Return the graph break of a frame that dynamo skipped because of an error. ``trace`` is the error message, which
-    contains the location. ``reason`` is the cause.
+    contains the location. ``reason`` is the cause of the error.
     """
     written = error_stack(trace)
     if not written:
@@ -176,7 +177,7 @@ def error_stack(trace: str) -> list[Location]:
 
 
 def is_given_up(graph_break: GraphBreak) -> bool:
-    """Return whether this break only repeats an earlier break, which made torch run the frame eagerly."""
+    """Return whether this break only repeats an earlier break that made torch run the frame eagerly."""
     return graph_break.reason.startswith("WON'T CONVERT")
 
 

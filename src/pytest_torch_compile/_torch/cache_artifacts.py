@@ -1,6 +1,6 @@
 """Save and load compiled code with ``torch.compiler.save_cache_artifacts``, public since torch 2.7.
 
-No private names are used.
+This module uses no private torch names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .accelerator import accelerator
 
 
 def unavailable() -> str:
-    """Return the reason why this torch version cannot save artifacts, or an empty string."""
+    """Return the reason why this torch version cannot save artifacts, or an empty string if it can."""
     if hasattr(torch.compiler, "save_cache_artifacts"):
         return ""
     return f"torch {torch.__version__} cannot save compile cache artifacts (requires torch 2.7 or newer)"
@@ -36,8 +36,8 @@ def environment() -> dict[str, str]:
 
 
 def save() -> tuple[bytes, set[str]] | None:
-    """Return the artifacts that this process stored in the caches or loaded from them, and the artifacts' keys; None if
-    there are no artifacts.
+    """Return the artifacts that this process stored in the caches or loaded from them, together with the artifacts'
+    keys, or None if there are no artifacts.
     """
     saved = torch.compiler.save_cache_artifacts()
     return (bytes(saved[0]), _keys(saved[1])) if saved else None

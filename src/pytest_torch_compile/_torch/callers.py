@@ -1,5 +1,5 @@
-"""The modules that call the user's code in order to compile, trace or transform it, or to run an optimizer step. Does
-not import torch.
+"""List the modules that call the user's code in order to compile, trace or transform it, or to run an optimizer step.
+This module does not import torch.
 """
 
 from __future__ import annotations

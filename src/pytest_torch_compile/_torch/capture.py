@@ -1,7 +1,7 @@
-"""Make dynamo capture more code, by turning on config switches, and by tracing functions that are marked with
+"""Make dynamo capture more code by turning on config switches and by tracing functions that are marked with
 ``torch.compiler.disable``.
 
-Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+This module was checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def written(switch: str) -> str:
 
 def disabled_functions(said: str) -> list[Any]:
     """Return the user's functions that are marked with ``torch.compiler.disable`` and mentioned in torch's message
-    about a break.
+    about a graph break.
     """
     marked = [one for one in gc.get_objects() if type(one) is FunctionType and "_torchdynamo_disable" in vars(one)]
     return [

@@ -21,8 +21,9 @@ REFUSES_RECOMPILES = ("torch._dynamo.config.error_on_recompile", STANCE)
 
 
 def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: Sequence[str]) -> list[Finding]:
-    """Return the findings, with a torch setting as their cause and with advice to reset it. The setting is the first of
-    the ``deviations`` that is in ``names`` and can have an effect. If there is none, the findings are unchanged.
+    """Return the findings, with their cause changed to a torch setting and their hint changed to advice to reset this
+    setting. The setting is the first of the ``deviations`` that is in ``names`` and can have an effect. If there is no
+    such setting, the findings are returned unchanged.
     """
     setting = first_of(deviations, names)
     if setting is None:

@@ -1,11 +1,11 @@
 """Identify the code that Inductor generated, to determine whether two processes ran the same kernels.
 
-Inductor decides some things by timing, such as the tiling of a kernel or the padding of a matrix product. So two
-compilations of one graph often produce different code, which runs at different speeds.
+Inductor makes some decisions by timing the alternatives, such as how to tile a kernel or whether to pad a matrix
+product. So two compilations of one graph often produce different code, which runs at different speeds.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``PyCodeCache.modules``. In the module that
-Inductor generates for a graph, ``call`` and the Triton kernels are global variables. Each kernel has ``launchers``, of
-which autotuning leaves only one.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``PyCodeCache.modules``.
+In the module that Inductor generates for a graph, ``call`` and the Triton kernels are global variables. Each kernel has
+a list of ``launchers``, in which autotuning leaves only one launcher.
 """
 
 from __future__ import annotations

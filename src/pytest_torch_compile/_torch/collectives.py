@@ -1,8 +1,8 @@
-"""Parse the collectives in a printed graph: op, ranks and size.
+"""Parse the collectives in a printed graph, including the op, the ranks and the size of each collective.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the op namespaces ``_c10d_functional`` and
-``_dtensor``; the trace events ``aot_forward_graph``, ``aot_backward_graph`` and ``aot_inference_graph``;
-``torch.distributed.distributed_c10d._resolve_process_group``.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15: the op namespaces
+``_c10d_functional`` and ``_dtensor``; the trace events ``aot_forward_graph``, ``aot_backward_graph`` and
+``aot_inference_graph``; ``torch.distributed.distributed_c10d._resolve_process_group``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GRAPHS = {
 
 
 def is_distributed() -> bool:
-    """Return whether this process has a process group; without one, no graph has collectives."""
+    """Return whether this process has a process group; otherwise, its graphs cannot contain collectives."""
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     return c10d is not None and bool(c10d.is_initialized())
 
@@ -48,7 +48,7 @@ def collectives(event: str, readable: str, call: int, compile_id: str) -> list[C
 
 
 def _ranks_of(group: str) -> tuple[int, ...]:
-    """Return the ranks in a group; empty if the group does not exist in this process."""
+    """Return the ranks in a group, or an empty tuple if the group does not exist in this process."""
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     if c10d is None:
         return ()

@@ -1,7 +1,7 @@
-"""Handle targets that are already compiled. Private names used: ``torch._dynamo.eval_frame.OptimizedModule`` and
-``_torchdynamo_orig_callable``.
+"""Handle targets that are already compiled. This module uses the private torch names
+``torch._dynamo.eval_frame.OptimizedModule`` and ``_torchdynamo_orig_callable``.
 
-Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+These private names were checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Handle earlier compilations: find functions with graphs, observe calls to compiled code, and discard graphs.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``convert_frame.input_codes``,
-``torch._dynamo.eval_frame._debug_get_cache_entry_list``, ``reset_code``, and ``_callback_from_stance``, which runs on
-each call of a compiled function. Which graph a call runs is decided in C, and is not observable.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
+``convert_frame.input_codes``, ``torch._dynamo.eval_frame._debug_get_cache_entry_list``, ``reset_code``, and
+``_callback_from_stance``, which runs on each call of a compiled function. C code selects the graph that a call runs, so
+this selection cannot be observed.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def drop(codes: Iterable[CodeType]) -> None:
 
 @contextmanager
 def counting_calls(note: Callable[[], None]) -> Iterator[bool]:
-    """Call ``note`` for each call to a compiled function inside the ``with`` block, in any thread. Yields whether these
-    calls can be observed.
+    """Call ``note`` for each call to a compiled function inside the ``with`` block, in any thread. The context manager
+    yields True if these calls can be observed, and False otherwise.
     """
     from torch._dynamo import eval_frame
 

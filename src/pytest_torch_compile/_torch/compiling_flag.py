@@ -1,8 +1,8 @@
 """Run code eagerly while ``is_compiling()`` returns True, so that the code takes the branches meant for compiled code.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.compiler._is_compiling_flag``, which
-``torch.compiler.is_compiling`` returns in eager code. While dynamo traces, it replaces calls to ``is_compiling`` and
-``is_dynamo_compiling`` with True.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
+``torch.compiler._is_compiling_flag``, which ``torch.compiler.is_compiling`` returns in eager code. During tracing,
+dynamo replaces calls to ``is_compiling`` and ``is_dynamo_compiling`` with True.
 """
 
 from __future__ import annotations

@@ -2,16 +2,16 @@
 
 torch counts a skipped CUDA graph in two cases: when torch decides during compilation to use no CUDA graph, and when
 torch stops using CUDA graphs for a function. The counter does not include later calls of this function, or partitioned
-graphs in which no part can become a CUDA graph. It also does not include sizes that
-``cudagraph_capture_sizes`` or, since 2.15, ``cudagraph_dynamic_shape_rerecord_limit`` excludes. So this module wraps
-the functions that make these decisions.
+graphs in which no part can become a CUDA graph. The counter also does not include calls whose sizes are excluded by
+``cudagraph_capture_sizes`` or, since torch 2.15, by ``cudagraph_dynamic_shape_rerecord_limit``. So this module wraps
+the torch functions that decide whether a call uses a CUDA graph.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15, all in ``torch._inductor``:
+This module uses these private names from ``torch._inductor``, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
 ``cudagraph_trees.CUDAGraphTreeManager`` (``_run``, ``run_eager``, ``record_function``, ``execute_node``),
 ``cudagraph_trees.is_cudagraph_capture_sizes`` (since 2.8; called in each run, returns False if the run uses no CUDA
-graph) and ``output_code.cudagraph_partition_post_compile`` (since 2.8), and ``cudagraph_info`` and ``partition_maps``
-of the graph that it receives. Backends that capture CUDA graphs themselves, and Inductor with
-``cudagraph_trees=False``, are not observed.
+graph), ``output_code.cudagraph_partition_post_compile`` (since 2.8), and the attributes ``cudagraph_info`` and
+``partition_maps`` of the graph that ``cudagraph_partition_post_compile`` receives. Backends that capture CUDA graphs
+themselves, and Inductor with ``cudagraph_trees=False``, are not observed.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ def watching(counts: CudagraphCounts) -> Iterator[None]:
 
 @contextmanager
 def _wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]:
-    """Inside the ``with`` block, replace the named function with a wrapper; do nothing if this torch version has no
-    function of this name.
+    """Inside the ``with`` block, replace the function ``name`` with a wrapper; do nothing if this torch version has no
+    such function.
     """
     before = getattr(owner, name, None)
     if before is None:

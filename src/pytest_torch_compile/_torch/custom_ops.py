@@ -1,11 +1,12 @@
-"""Observe custom ops during the eager run, and keep copies of their arguments.
+"""Observe custom ops during the eager run, and record copies of their arguments.
 
-Below autograd, every op is visible, including ops called from C++. Whether a gradient was needed is visible only above
-autograd, where Python calls the op. So both levels are observed.
+Below autograd, every op is visible, including ops called from C++. But this module can see whether a gradient was
+needed only above autograd, where Python calls the op. So ops are observed both above and below autograd.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch.utils._python_dispatch.TorchDispatchMode``,
-``torch.utils._pytree``, ``torch._ops.OpOverload`` and ``OpOverloadPacket``, ``torch._C._jit_resolve_packet``,
-``torch._C._dispatch_has_kernel_for_dispatch_key``; the namespaces of torch's own ops.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
+``torch.utils._python_dispatch.TorchDispatchMode``, ``torch.utils._pytree``, ``torch._ops.OpOverload`` and
+``OpOverloadPacket``, ``torch._C._jit_resolve_packet``, ``torch._C._dispatch_has_kernel_for_dispatch_key``; the
+namespaces of torch's own ops.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Sample:
     """One call of an op: copies of the arguments, taken before the op ran, and whether a gradient was needed.
 
     ``wanted`` is true if gradients were enabled and an input required a gradient. ``reached`` is true if backward
-    reached an output. It is None (unknown) if no output requires a gradient or the op was not called from Python.
+    reached an output. ``reached`` is None (unknown) if no output requires a gradient or the op was not called from
+    Python.
     """
 
     op: Any
@@ -59,8 +61,8 @@ class Sample:
     reached: bool | None = None
 
     def arguments(self, *, gradients: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return fresh copies of the arguments. If ``gradients`` is true, the copies of tensors that require a gradient
-        require one as well.
+        """Return fresh copies of the arguments. If ``gradients`` is true, the copy of a tensor that requires a gradient
+        also requires a gradient.
         """
         leaves, spec = pytree.tree_flatten(_copied((self.args, self.kwargs)))
         if gradients:
@@ -142,9 +144,9 @@ def has_formula(op: Any, device: str) -> bool:
 
 def wrong_stride(sample: Sample) -> str:
     """Return a message if an output of the op and the corresponding output of its fake implementation have different
-    strides; otherwise, an empty string. With torch 2.6, opcheck does not report this difference on the CPU.
+    strides; otherwise, return an empty string. With torch 2.6, opcheck does not report this difference on the CPU.
 
-    opcheck itself reports a fake implementation that fails or whose outputs have different shapes.
+    If a fake implementation fails or returns outputs of different shapes, opcheck itself reports the problem.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -200,7 +202,7 @@ class _BelowAutograd(TorchDispatchMode):
 
 
 def _custom_op(func: Any, args: Any, kwargs: Any) -> Any:
-    """Return the called overload of a custom op; None for any other function."""
+    """Return the called overload of a custom op, or None for any other function."""
     if isinstance(func, torch._ops.OpOverload):
         return None if func.namespace in TORCHS_OWN else func
     if not isinstance(func, torch._ops.OpOverloadPacket):
@@ -250,7 +252,7 @@ def _call_site() -> Location | None:
 
 
 def is_opaque(value: Any) -> bool:
-    """Return whether a value is a custom op or a ``torch.library.Library``. Both can be created again only by running
-    the statements that created them.
+    """Return whether a value is a custom op or a ``torch.library.Library``. Such a value can be recreated only by
+    running the statements that created it.
     """
     return type(value).__module__.startswith(("torch._library", "torch.library", "torch._ops"))

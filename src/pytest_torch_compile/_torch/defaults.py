@@ -1,8 +1,8 @@
 """The default dtype and device of new tensors.
 
-Private name used: ``torch._GLOBAL_DEVICE_CONTEXT``, checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15. The public
-``torch.get_default_device`` creates a tensor to determine the device index, which initializes CUDA, and returns "cpu"
-if no device is set.
+This module uses the private torch name ``torch._GLOBAL_DEVICE_CONTEXT``, checked with torch 2.6, 2.8, 2.11, 2.13 and
+2.15. The public function ``torch.get_default_device`` is unsuitable: it creates a tensor to determine the device index,
+which initializes CUDA, and it returns "cpu" if no device is set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 @dataclass(frozen=True)
 class Defaults:
-    """The default floating-point dtype, and the device of ``torch.set_default_device`` (None if unset)."""
+    """The default floating-point dtype, and the device set by ``torch.set_default_device`` (None if unset)."""
 
     dtype: torch.dtype
     device: torch.device | None
@@ -29,8 +29,8 @@ def defaults() -> Defaults:
 
 
 def set_defaults(wanted: Defaults) -> None:
-    """Set the defaults. A value that is already set is not set again, because setting a value makes one of dynamo's
-    guards fail.
+    """Set the defaults. A default that already has the wanted value is not set again, because setting a default makes
+    one of dynamo's guards fail.
     """
     current = defaults()
     if current.dtype != wanted.dtype:

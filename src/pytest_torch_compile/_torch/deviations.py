@@ -1,8 +1,8 @@
 """Find the torch settings that differ from their defaults, and the places where they were set.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``_config`` of ``torch._dynamo.config``,
-``torch._inductor.config`` and ``torch._functorch.config``, whose entries have ``default``, ``user_override`` (a
-``ContextVar`` since 2.13), ``env_value_force`` and ``env_value_default``; ``_UNSET_SENTINEL``;
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``_config`` of
+``torch._dynamo.config``, ``torch._inductor.config`` and ``torch._functorch.config``, whose entries have ``default``,
+``user_override`` (a ``ContextVar`` since 2.13), ``env_value_force`` and ``env_value_default``; ``_UNSET_SENTINEL``;
 ``torch._dynamo.eval_frame._stance``.
 """
 
@@ -56,15 +56,16 @@ def note_before_tests() -> None:
 
 
 def note_left_by(test: str) -> None:
-    """Record the settings that ``test`` changed, and discard the records of settings that are at their defaults
-    again.
+    """Record the settings that ``test`` changed, and discard the records of settings that were reset to their default
+    values.
     """
     _note(f"left by {test}")
 
 
 def _note(otherwise: str) -> None:
     """For each setting that newly differs from its default, record where the setting was changed. If a module that was
-    imported since the previous call changes the setting, record this module. If not, record the text in ``otherwise``.
+    imported since the previous call changes the setting, record this module. Otherwise, record the text in
+    ``otherwise``.
     """
     if "torch._dynamo" not in sys.modules:
         return
@@ -79,8 +80,8 @@ def _note(otherwise: str) -> None:
 
 
 def _set_at_import(setting: str, modules: Iterable[str]) -> str:
-    """Return a text such as ``set when m was imported (m.py:3)`` about the first of these modules whose source changes
-    the setting in a top-level line; an empty string if there is none.
+    """Find the first of these modules whose source contains a top-level line that changes the setting. Return a text
+    such as ``set when m was imported (m.py:3)``, or an empty string if no module contains such a line.
     """
     name = setting.rpartition(".")[2]
     known = "|".join(filter(None, (name, _EARLIER_NAMES.get(name))))
@@ -96,8 +97,8 @@ def _set_at_import(setting: str, modules: Iterable[str]) -> str:
 
 
 def changed_config() -> Iterator[tuple[str, str, Any, Any, str]]:
-    """Yield each config entry that differs from its default: module, name, value, default and, if known, where the
-    value was set.
+    """For each config entry that differs from its default, yield the module, the name, the value, the default and, if
+    known, a description of where the value was set.
     """
     from torch.utils._config_module import _UNSET_SENTINEL
 

@@ -1,9 +1,10 @@
 """Mark dimensions of tensors as dynamic.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.mark_dynamic``,
-``torch._dynamo.decorators.mark_unbacked`` and ``torch._dynamo.config.automatic_dynamic_shapes``; the tensor attributes
-``_dynamo_dynamic_indices`` and ``_dynamo_static_indices``, in which dynamo keeps the marks; the logger
-``torch._guards``, to which dynamo logs errors.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
+``torch._dynamo.mark_dynamic``, ``torch._dynamo.decorators.mark_unbacked`` and
+``torch._dynamo.config.automatic_dynamic_shapes``; the tensor attributes ``_dynamo_dynamic_indices`` and
+``_dynamo_static_indices``, in which dynamo stores the marked dimensions; the logger ``torch._guards``, to which dynamo
+logs errors.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def marked_dims(tensor: torch.Tensor) -> set[int]:
 
 
 def mark_statements(tensor: torch.Tensor, name: str) -> list[str]:
-    """Return statements that mark the tensor in the variable ``name`` in the same way as ``tensor`` is marked."""
+    """Return the statements that copy the dimension marks of ``tensor`` to the tensor in the variable ``name``."""
     return [
         f"torch._dynamo.mark_{kind}({name}, {dim})"
         for kind in ("dynamic", "static")
@@ -69,8 +70,8 @@ def mark_statements(tensor: torch.Tensor, name: str) -> list[str]:
 
 @contextmanager
 def without_guard_errors() -> Iterator[None]:
-    """Suppress the traceback that torch logs if code specializes a dynamic dimension. For use while the plugin tries to
-    mark dimensions that the user has not marked.
+    """Suppress the traceback that torch logs if code specializes a dynamic dimension. This context manager is used
+    while the plugin tries to mark dimensions that the user has not marked.
     """
     logger = logging.getLogger("torch._guards")
     before, logger.disabled = logger.disabled, True

@@ -1,4 +1,4 @@
-"""Summarize an exception in a few lines. Imports neither torch nor pytest."""
+"""Summarize an exception in a few lines. This module imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _OF_A_CPP_COMPILER = ("undefined reference", "cannot find", "error:")
 def usage_error(text: str, error: BaseException) -> CompileUsageError:
     """Create a usage error with ``text`` and the line of user code that raised ``error``.
 
-    Raise the usage error ``from None``, so that the traceback of ``error`` is not shown; ``error`` remains the usage
-    error's context.
+    The caller should raise the usage error ``from None``, so that the traceback of ``error`` is not shown; ``error``
+    remains the usage error's context.
     """
     frames = [
         Location(frame.filename, frame.lineno or 0, frame.name, frame.line or "")
@@ -36,8 +36,8 @@ def error_summary(error: BaseException) -> str:
     """Return the exception's type and the main lines of its message.
 
     The main lines are the first line, the first line that starts with ``Please``, and the first error in a C++
-    compiler's output. The lines directly after the first line are also main lines, as long as each of these lines is a
-    list item (``- ...``) or follows a line that ends in a colon.
+    compiler's output. Lines directly after the first line are also main lines, up to the first line that is neither a
+    list item (``- ...``) nor preceded by a line that ends in a colon.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:

@@ -1,9 +1,9 @@
 """Count the kernels that Inductor generates while code runs.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._inductor.metrics.generated_kernel_count``,
-which includes kernels of graphs from Inductor's cache, and ``enable_autograd_cache`` of ``torch._functorch.config``.
-AOTAutograd's cache always loads a backward graph together with its forward graph, so this cache is turned off while
-kernels are counted.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
+``torch._inductor.metrics.generated_kernel_count``, which also counts the kernels of graphs that are loaded from
+Inductor's cache, and ``enable_autograd_cache`` of ``torch._functorch.config``. AOTAutograd's cache always loads a
+backward graph together with its forward graph, so this cache is turned off while kernels are counted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Find recompile causes that the text of a failed guard does not show: variables of enclosing functions, and inference
 mode.
 
-A guard on a closed-over variable looks like a guard on an argument: ``n == 2``. Inference mode removes dispatch keys
-from every tensor, which looks like a change to the tensor. Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+A guard on a closed-over variable looks like a guard on an argument, for example ``n == 2``. Inference mode removes
+dispatch keys from every tensor, which looks like a change to the tensor. The texts of guards were checked with torch
+2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class GuardContext:
     def explained(
         self, frame: Any, name: str, location: Location | None, failed: Sequence[FailedGuard]
     ) -> tuple[FailedGuard, ...]:
-        """Return the guards in ``failed``. If the text of a guard does not show the real cause, its ``cause`` is
-        corrected.
+        """Return the guards in ``failed``, with a corrected ``cause`` for each guard whose text does not show the real
+        cause.
         """
         other_mode = torch.is_inference_mode_enabled() not in self._inference.get(frame, {False, True})
         of_values = any(guard.cause in _OF_VALUES for guard in failed)

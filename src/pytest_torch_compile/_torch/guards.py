@@ -1,7 +1,7 @@
-"""Parse the text of a failed guard: find the guarded argument or attribute, and classify the cause. Does not import
-torch.
+"""Parse the text of a failed guard: find the guarded argument or attribute, and classify the cause. This module does
+not import torch.
 
-The wording was checked in torch 2.6 (``L['n'] == 2``), 2.8, 2.11, 2.13 and 2.15 (``n == 2``).
+The wording of guards was checked with torch 2.6 (``L['n'] == 2``), 2.8, 2.11, 2.13 and 2.15 (``n == 2``).
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def parse_recompile_reasons(payload: str) -> list[str]:
-    """Return the reasons for a recompile; the first is about the newest cache entry. The payload is a single reason or
-    a JSON list of reasons.
+    """Return the reasons for a recompile; the first reason is about the newest cache entry. The payload is a single
+    reason or a JSON list of reasons.
     """
     for parse in (json.loads, ast.literal_eval) if payload.lstrip().startswith("[") else ():
         with suppress(ValueError, SyntaxError):

@@ -1,5 +1,5 @@
-"""Advice that mentions private torch settings, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15. Does not import
-torch.
+"""Advice that mentions private torch settings. The settings were checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15. This
+module does not import torch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Detect functions that dynamo recognizes by identity; dynamo would treat a copy of such a function differently.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.trace_rules._allowed_callable_ids``,
-``_disallowed_callable_ids`` and, since 2.8, ``_nonstrict_trace_callable_ids``.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
+``torch._dynamo.trace_rules._allowed_callable_ids``, ``_disallowed_callable_ids`` and, since 2.8,
+``_nonstrict_trace_callable_ids``.
 """
 
 from __future__ import annotations

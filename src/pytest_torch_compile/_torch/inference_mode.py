@@ -1,11 +1,11 @@
-"""Turn inference mode off again after code that left it on.
+"""Turn inference mode off after code has left it on.
 
 If a compilation fails inside ``torch.inference_mode``, torch's context object is not exited, but remains in the
 exception's traceback. Inference mode then stays on until the object is destroyed. When the object is destroyed, it
 restores the dispatch keys that were active during the compilation. With these keys, most torch functions raise an
 internal error.
 
-Private names used, checked on torch 2.6, 2.11, 2.13 and 2.15: ``torch._C._InferenceMode``,
+This module uses these private torch names, checked with torch 2.6, 2.11, 2.13 and 2.15: ``torch._C._InferenceMode``,
 ``_ForceDispatchKeyGuard``, ``_dispatch_tls_local_include_set`` and ``_dispatch_tls_local_exclude_set``.
 """
 

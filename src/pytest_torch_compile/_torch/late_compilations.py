@@ -1,9 +1,9 @@
 """Observe compilations and autotuning after the warm-up, with a separate listener on the trace log.
 
-This listener is active only in steady-state checks, so that other checks have no overhead.
+This listener is active only in steady-state checks, so it adds no overhead to other checks.
 
-The autotuning of user-defined Triton kernels (``triton.autotune``) is not observed. Private names used, checked on
-torch 2.6, 2.8, 2.11, 2.13 and 2.15, all of them trace events:
+The autotuning of user-defined Triton kernels (``triton.autotune``) is not observed. This module reads the following
+private trace events of torch, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
 
 - ``dynamo_start``: the compilation of a frame starts;
 - ``bwd_compilation_metrics``: a backward graph was compiled, possibly at the first ``backward()``;
@@ -28,8 +28,8 @@ _TUNES = re.compile(r"benchmark_all_configs|coordinate_descent_tuning|combo_sequ
 
 
 class LateCompilations(TraceListener):
-    """A context manager that records compilations and autotuning in ``seen``. It must be entered inside the ``with``
-    block of a ``TraceObserver``. ``call`` is the number of the current call.
+    """A context manager that records compilations and autotuning in ``seen``. Enter this context manager inside the
+    ``with`` block of a ``TraceObserver``. ``call`` is the number of the current call.
     """
 
     def __init__(self, call: int = 0, seen: list[LateCompilation] | None = None) -> None:

@@ -31,7 +31,7 @@ _OF_COMPILER = {
     r"fatal error: '?Python\.h": "Install Python's headers (for example the package python3-dev or python3-devel)",
     r"fatal error: \S+(: No such file or directory| file not found)": "Install the missing file",
     r"cannot find -l[gi]?omp": "Install the compiler's OpenMP library (for example libgomp or libomp-dev)",
-    r"cannot execute .cc1plus": "Install the compiler's C++ part (for example the package g++)",
+    r"cannot execute .cc1plus": "Install the compiler's C++ support (for example the package g++)",
     r"(unrecognized|unknown|invalid).* '?-std=": (
         "The compiler is too old for this torch version: install a newer compiler, or set CXX to its path"
     ),
@@ -39,10 +39,11 @@ _OF_COMPILER = {
 
 
 def machine_fault(error: BaseException, *, compiling: bool) -> str:
-    """Return a description of the machine's problem and a fix, if a machine problem caused the error; otherwise an
+    """If a machine problem caused the error, return a description of the problem and of a fix; otherwise, return an
     empty string.
 
-    ``compiling`` is true if torch's compiler raised the error. Otherwise, a file error may come from the checked code.
+    ``compiling`` is true if torch's compiler raised the error. If ``compiling`` is false, only a lack of memory is
+    detected, because other errors may come from the checked code.
     """
     chain = list(_chain(error))
     for one in chain:

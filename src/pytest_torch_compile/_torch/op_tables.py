@@ -1,6 +1,6 @@
 """Find out which of Inductor's decompositions and lowerings are used, and temporarily remove some of them.
 
-Checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+This module was checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Table = Literal["decomposition", "lowering"]
 
 
 def is_set(option: str) -> bool:
-    """Return whether this torch version has an Inductor option of this name and its value is not None."""
+    """Return whether this torch version has an Inductor option with this name whose value is not None."""
     from torch._inductor import config
 
     return getattr(config, option, None) is not None
@@ -41,8 +41,9 @@ def noting(table: Table, used: list[str]) -> Iterator[None]:
 
 @contextmanager
 def without(table: Table, ops: Collection[str]) -> Iterator[None]:
-    """Inside the ``with`` block, turn off the table entries of these ops. With entries of ``decomposition`` turned off,
-    Inductor does not decompose the ops; with entries of ``lowering`` turned off, it calls their eager kernels.
+    """Inside the ``with`` block, turn off the table entries of these ops. If entries of ``decomposition`` are turned
+    off, Inductor does not decompose the ops. If entries of ``lowering`` are turned off, Inductor calls the eager
+    kernels of the ops.
     """
     from torch._inductor.lowering import fallback_handler
 

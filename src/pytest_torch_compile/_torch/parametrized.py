@@ -1,10 +1,10 @@
 """Pickle modules with parametrizations, such as weight normalization, which torch refuses to pickle.
 
-A parametrized module is an instance of a class that torch created for this one module. So the copy is created from the
-original class, and torch then parametrizes it again.
+A parametrized module is an instance of a class that torch created for this one module. So the unpickled copy is created
+from the original class and is then parametrized again.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``_inject_new_class`` and ``_inject_property`` of
-``torch.nn.utils.parametrize``.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``_inject_new_class`` and
+``_inject_property`` of ``torch.nn.utils.parametrize``.
 """
 
 from __future__ import annotations

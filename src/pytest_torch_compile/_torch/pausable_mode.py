@@ -1,6 +1,6 @@
 """A dispatch mode that can be paused for ops that prepare the model's inputs.
 
-Uses ``torch.utils._python_dispatch.TorchDispatchMode``, which is the same on torch 2.6 to 2.15.
+This module uses ``torch.utils._python_dispatch.TorchDispatchMode``, which is the same in torch 2.6 to 2.15.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class PausableMode(TorchDispatchMode):
-    """A base class for modes that leave every op unchanged while ``is_paused`` is true."""
+    """A base class for dispatch modes that leave every op unchanged while ``is_paused`` is true."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,11 +1,11 @@
-"""Run code eagerly with perturbed rounding: in the result of every op that rounds, elements change randomly by about a
-rounding error.
+"""Run code eagerly with perturbed rounding: elements in the result of every op that rounds are changed randomly, by
+about the size of a rounding error.
 
-The results show how much a model amplifies unavoidable rounding differences. Uses
+The results show how much a model amplifies unavoidable rounding differences. This module uses
 ``torch.utils._python_dispatch.TorchDispatchMode``, ``tree_leaves`` and ``tree_map_only`` of ``torch.utils._pytree`` and
-``OpOverload.is_view``, which are the same on torch 2.6 to 2.15.
+``OpOverload.is_view``, which are the same in torch 2.6 to 2.15.
 
-For an optimizer's step, the learning rate is perturbed, too. A compiled step computes the bias correction,
+During an optimizer step, the learning rate is perturbed as well. A compiled step computes the bias correction,
 ``1 - beta ** step``, with float32 tensors. An eager step uses Python floats, whose rounding cannot be perturbed.
 """
 
@@ -104,7 +104,7 @@ class PerturbedRounding(PausableMode):
 def _is_table(func: Any, args: Any) -> bool:
     """Return whether an op's result, for example a position or a mask, is derived only from integers and constants.
 
-    These results are not perturbed, because they often lie exactly on the boundary of a later conversion to integers.
+    Such results are not perturbed, because they often lie exactly on the boundary of a later conversion to integers.
     For example, T5 and DeBERTa compute position buckets from logarithms. A constant from ``torch.tensor`` appears as
     the result of ``lift_fresh``.
     """
@@ -135,11 +135,11 @@ def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
 
 
 def _takes_tf32(func: Any) -> bool:
-    """Return whether an op is a matrix product or convolution for which TF32 is allowed. torch may still select a
-    kernel that does not use TF32.
+    """Return whether an op is a matrix product or convolution for which TF32 is allowed. Even if TF32 is allowed, torch
+    may select a kernel that does not use TF32.
 
-    For these ops, the operands are perturbed, because TF32 rounds the operands. Every row of the result is computed
-    with the same rounded weights, so averaging over rows does not cancel the weights' rounding errors.
+    For ops that may use TF32, the operands are perturbed, because TF32 rounds the operands. Every row of the result is
+    computed with the same rounded weights, so averaging over rows does not cancel the weights' rounding errors.
     """
     name = func.overloadpacket.__name__
     if "convolution" in name:

@@ -58,8 +58,8 @@ def process_settings() -> dict[str, Any]:
 
 
 def _newer_matmul_precision() -> str | None:
-    """Return torch's newer setting for matmul precision (since torch 2.9). Its value is "none" until the older setting
-    is first set to "highest", and "ieee" from then on.
+    """Return torch's newer setting for matmul precision (since torch 2.9). The newer setting is "none" until the older
+    setting is first set to "highest"; from then on, it is "ieee".
     """
     precision: str | None = getattr(torch.backends.cuda.matmul, "fp32_precision", None)
     return precision

@@ -56,8 +56,8 @@ class ProcessState:
         return replace(self, defaults=replace(self.defaults, dtype=dtype))
 
     def put(self) -> None:
-        """Restore this state. A value that is already set is not set again, because setting a value makes one of
-        dynamo's guards fail.
+        """Restore this state. A setting that already has the wanted value is not set again, because setting a value
+        makes one of dynamo's guards fail.
         """
         now = ProcessState.now()
         if now.inference != self.inference:

@@ -1,4 +1,4 @@
-"""Temporarily replace this thread's profile function. Does not import torch."""
+"""Temporarily replace this thread's profile function. This module does not import torch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Record the random numbers of one run, and replay them in a run with a different dtype.
 
 With the same seed, torch draws different random numbers in fp64 than in fp32. Without a replay, dropout would therefore
-drop different elements in an fp64 run. Uses ``torch.utils._python_dispatch.TorchDispatchMode`` and op tags, which are
-the same on torch 2.6 to 2.15.
+drop different elements in an fp64 run. This module uses ``torch.utils._python_dispatch.TorchDispatchMode`` and op tags,
+which are the same in torch 2.6 to 2.15.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Discard compiled code, and free memory that libraries hold.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.reset``,
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.reset``,
 ``torch._C._cuda_clearCublasWorkspaces``, ``torch._inductor.utils.clear_caches`` (on 2.6 ``clear_inductor_caches``).
 """
 
@@ -16,7 +16,7 @@ def reset_dynamo() -> None:
 
 
 def forget_cache_folder() -> None:
-    """After Inductor's cache folder was removed, clear Inductor's in-memory caches, if Inductor is loaded.
+    """Clear Inductor's in-memory caches after its cache folder was removed; do nothing if Inductor is not loaded.
 
     The caches contain compiled modules and, on torch 2.6, the path of a header that all C++ code includes.
     """

@@ -1,7 +1,7 @@
 """Restore torch's state: configuration, grad mode, random state, counters and dynamo's caches.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config`` and
-``torch._inductor.config`` (``get_config_copy``), ``torch._dynamo.eval_frame.reset_code``,
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config``
+and ``torch._inductor.config`` (``get_config_copy``), ``torch._dynamo.eval_frame.reset_code``,
 ``external_utils.wrap_inline``, ``pgo`` code state (used by automatic dynamic shapes), ``utils.counters``.
 """
 

@@ -1,13 +1,14 @@
 """Collect the full stack of user code at a graph break, starting where compiled code was entered. The result is the
 same on every torch version.
 
-Inlined frames are found in the exception that torch handles while it reports the break; the frames that called them are
-still running. The stack in torch's message is only a fallback. On 2.6, it lacks the callers. Since 2.8, it merges
-functions of the same name that call each other, such as a module's ``forward`` and its layer's ``forward``.
+The inlined frames are listed in the exception that torch handles while it reports the break. The callers of the inlined
+frames are still running. The stack in torch's message is only a fallback. On torch 2.6, the stack in torch's message
+lacks the callers. Since torch 2.8, the message merges functions of the same name that call each other, such as a
+module's ``forward`` and its layer's ``forward``.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's exceptions; the files
-``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (the entry to compiled code);
-only their names are used.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's
+exceptions; the files ``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (the
+entry to compiled code); only the names of these two files are used.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ CodeKey = tuple[str, int, str]
 
 @dataclass
 class Running:
-    """The frames that run while torch compiles: ``above`` contains the callers of the compiled code, and ``inside`` the
-    frames of the compiled code.
+    """The frames that are running while torch compiles: ``above`` contains the callers of the compiled code, and
+    ``inside`` the frames of the compiled code.
     """
 
     above: list[Location] = field(default_factory=list)
@@ -48,8 +49,8 @@ class Running:
 
     @classmethod
     def now(cls) -> Running:
-        """Return the frames that are waiting for the compiler. The result is empty if it is unknown where compiled code
-        was entered.
+        """Return the frames that are waiting for the compiler. The result is empty if the frame that entered compiled
+        code cannot be found.
         """
         frames = list(_outward(sys._getframe(1)))
         compiler = next((place for place, frame in enumerate(frames) if _is(frame, _COMPILES)), len(frames))
@@ -75,8 +76,8 @@ def whole_stack(
     """Return the frames of user code from the outermost compiled function to the break, outermost first.
 
     ``inlined`` is the stack from the compiled frame to the break. ``written`` is the stack in torch's text, which is
-    used if ``inlined`` is empty. ``broke_at`` maps code objects to the lines of their graph breaks; it is needed on
-    torch 2.6, where a running frame reports only the first line of its function.
+    used if ``inlined`` is empty. ``broke_at`` maps code objects to the lines of their graph breaks. This mapping is
+    needed on torch 2.6, where a running frame reports only the first line of its function.
     """
     above, below = _users(below_own(running.above)), _users(below_own(inlined or written))
     if not inlined and written and any(_same_place(written[0], frame) for frame in running.above):
@@ -138,7 +139,7 @@ def _location(frame: FrameType) -> Location:
 
 
 def line_now() -> Location | None:
-    """Return the line of user code that the running check is executing; None if the check is not on this thread's
+    """Return the line of user code that the running check is executing, or None if the check is not on this thread's
     stack.
     """
     frames = [_location(frame) for frame in _outward(sys._getframe(1))]  # innermost first
@@ -152,7 +153,7 @@ def line_now() -> Location | None:
 
 
 def _is_plumbing(frame: FrameType) -> bool:
-    """Return whether a frame is in Python's ``contextlib``, which the compiler uses; these frames are skipped."""
+    """Return whether a frame is in Python's ``contextlib``, which the compiler uses; such frames are skipped."""
     return frame.f_code.co_filename == contextlib.__file__
 
 

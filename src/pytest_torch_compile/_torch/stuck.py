@@ -1,4 +1,4 @@
-"""Find the line of user code in the stack of a hanging thread. Does not import torch."""
+"""Find the line of user code in the stack of a hanging thread. This module does not import torch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SHOWN = 8
 
 
 def place_of(frames: Sequence[Location]) -> Location | None:
-    """Return the innermost user frame, or None if all frames belong to this package. The frames are listed outermost
-    first.
+    """Return the innermost user frame, or None if all frames belong to this package. ``frames`` is ordered from the
+    outermost frame to the innermost frame.
     """
     others = [frame for frame in frames if not frame.file.startswith(OWN_FOLDER)]
     return user_location(others) if others else None
@@ -48,8 +48,8 @@ def main_frames(text: str) -> list[Location]:
 
 
 def main_stack(path: Path) -> list[Location]:
-    """Return the stack of the main thread, outermost first, from faulthandler's file. The result is empty if the
-    file does not exist.
+    """Return the stack of the main thread, outermost first, from the file that faulthandler wrote. The result is empty
+    if the file does not exist.
     """
     return main_frames(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else []
 

@@ -1,9 +1,9 @@
-"""Find out which features the installed torch supports, and what its exceptions mean.
+"""Find out which features the installed torch supports, and classify the exceptions that it raises.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.list_backends``,
-``torch._dynamo.exc``, ``torch._inductor.list_mode_options``, ``torch._dynamo.config.recompile_limit``
-(``cache_size_limit`` before 2.7) and ``suppress_errors``, ``torch._TorchCompileInductorWrapper``,
-``torch.utils._pytree``.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
+``torch._dynamo.list_backends``, ``torch._dynamo.exc``, ``torch._inductor.list_mode_options``,
+``torch._dynamo.config.recompile_limit`` (``cache_size_limit`` before 2.7) and ``suppress_errors``,
+``torch._TorchCompileInductorWrapper``, ``torch.utils._pytree``.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _unknown(written: str, what: str, name: str, known: Collection[str]) -> str:
 
 
 def inductor_numerics() -> str:
-    """Return Inductor's numerics mode in this process; ``default`` if this torch version has no numerics modes."""
+    """Return Inductor's numerics mode in this process, or ``default`` if this torch version has no numerics modes."""
     config = sys.modules.get("torch._inductor.config")
     return str(getattr(config, "numerics", "default"))
 

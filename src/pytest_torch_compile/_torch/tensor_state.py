@@ -1,9 +1,10 @@
 """Read and restore a tensor's state below autograd, without running tensor subclasses' code.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._C.DisableTorchFunctionSubclass``,
-``torch._C._DisableTorchDispatch``, ``torch._C._autograd._unsafe_set_version_counter`` (takes one tensor on 2.6, a tuple
-since 2.8), ``torch._has_compatible_shallow_copy_type``, ``Tensor._version``, ``_backward_hooks``,
-``_post_accumulate_grad_hooks``, ``_indices`` and ``_values``.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
+``torch._C.DisableTorchFunctionSubclass``, ``torch._C._DisableTorchDispatch``,
+``torch._C._autograd._unsafe_set_version_counter`` (takes one tensor on 2.6, a tuple since 2.8),
+``torch._has_compatible_shallow_copy_type``, ``Tensor._version``, ``_backward_hooks``, ``_post_accumulate_grad_hooks``,
+``_indices`` and ``_values``.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def pieces(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Return the tensors that contain a tensor's data; none for lazy, meta and wrapper tensors.
+    """Return the tensors that contain a tensor's data; the list is empty for lazy, meta and wrapper tensors.
 
     Raises:
         Unreadable: If torch does not provide access to the data.
@@ -116,7 +117,7 @@ class Extent:
 
 
 def extent(piece: torch.Tensor) -> Extent | None:
-    """Return the range of bytes that a tensor's elements occupy; None for a tensor without elements or without
+    """Return the range of bytes that a tensor's elements occupy, or None for a tensor without elements or without
     allocated memory.
 
     Raises:

@@ -1,6 +1,6 @@
 """Observe compilation: ``TraceObserver`` listens to torch's structured trace log inside this process.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: the event names below,
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15: the event names below,
 ``torch._dynamo.utils.counters`` (CUDA graph skips, cache look-ups, graph breaks).
 """
 
@@ -52,7 +52,7 @@ _PARTS = {
 _INLINED_MODULE_FILE = "torch/_dynamo/external_utils.py"
 TARGET_FRAME = "forward of a torch module"
 
-RESET = "the code under test reset torch's trace log; call functions such as torch._logging.set_logs before the check"
+RESET = "the code under test reset torch's trace log"
 
 CompileKey = tuple[Any, Any, Any]
 
@@ -117,7 +117,10 @@ class TraceObserver(TraceListener):
     ) -> None:
         logger = trace_logger()
         if not listen_no_more(self):
-            self._unobservable(f"{RESET}: later events were not observed")
+            self._unobservable(
+                f"{RESET}, so later events were not observed; call functions such as torch._logging.set_logs before "
+                "the check"
+            )
         logger.disabled = self._was_disabled
         vars(logger).pop("isEnabledFor", None)
         if self._was_enabled_for is not None:
@@ -129,8 +132,8 @@ class TraceObserver(TraceListener):
         self._compare_with_counters()
 
     def _leave_out_given_up(self) -> None:
-        """Drop breaks that only repeat an earlier break: if a backend rejects a graph, torch reports each enclosing
-        frame as well.
+        """Drop graph breaks that only repeat an earlier break. If a backend rejects a graph, torch reports a break for
+        each enclosing frame as well.
         """
         broken = self.seen.graph_breaks
         if any(one.category == breaks.REFUSED for one in broken):
@@ -202,8 +205,8 @@ class TraceObserver(TraceListener):
         self._guard_context.compiled(key[:2])
 
     def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:
-        """Record a recompile if a second code object is compiled for the same source line. In this case, torch reports
-        no failed guard, because the new code object has no cache entries.
+        """Record a recompile if a second code object is compiled for the same source line. For the second code object,
+        torch reports no failed guard, because the new code object has no cache entries.
         """
         if name.startswith("torch_dynamo_resume_in_") or key[2] != 0 or is_torch(location.file):
             return
@@ -222,8 +225,8 @@ class TraceObserver(TraceListener):
         self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key), after))
 
     def _most_telling_first(self, frame: Any, failed: tuple[FailedGuard, ...]) -> tuple[FailedGuard, ...]:
-        """Move the guard that explains the recompile to the front, if there is one: the first guard whose cause did not
-        appear in earlier recompiles of this frame.
+        """Move the guard that explains the recompile to the front. This guard is the first guard whose cause did not
+        appear in earlier recompiles of this frame; if no guard has a new cause, the order is unchanged.
 
         Each cache entry of the frame has a failed guard, and the guard that explains the recompile need not belong to
         the newest entry.
@@ -384,7 +387,7 @@ def _cudagraph_skips() -> int:
 
 
 def error_location(error: BaseException) -> Location | None:
-    """Return the line of user code in a dynamo exception's message, or None."""
+    """Return the line of user code in a dynamo exception's message, or None if there is none."""
     frames = parse_stack(str(error))
     real = getattr(error, "real_stack", None)
     if not frames and real:

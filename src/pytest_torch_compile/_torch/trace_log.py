@@ -1,14 +1,14 @@
 """Listen to torch's structured trace log, and make torch create only the events that a listener reads.
 
-If the log has a handler, torch creates every event. To do this, torch formats graphs and AOTAutograd's metadata.
-Formatting calls the ``__repr__`` of tensor subclasses on fake tensors. The default ``__repr__`` runs ops, which can
-break a graph that would not break otherwise. So the plugin hides its handler from torch for events that no listener
-reads.
+If the log has a handler, torch creates every event. To create the events, torch formats graphs and AOTAutograd's
+metadata. Formatting calls the ``__repr__`` of tensor subclasses on fake tensors. The default ``__repr__`` of a tensor
+runs ops, which can break a graph that would not break otherwise. So the plugin hides its handler from torch for events
+that no listener reads.
 
-Private names used, checked on torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._logging._internal.trace_log`` (the logger
-behind TORCH_TRACE); ``trace_structured``, which checks ``if trace_log.handlers`` and has the arguments ``name`` and
-``metadata_fn``. If another handler is installed, such as the handler for TORCH_TRACE, torch creates every event, and
-that handler receives it.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
+``torch._logging._internal.trace_log`` (the logger behind TORCH_TRACE); ``trace_structured``, which checks
+``if trace_log.handlers`` and has the arguments ``name`` and ``metadata_fn``. If another handler is installed, such as
+the handler for TORCH_TRACE, torch creates every event, and that handler receives it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def not_captured() -> Iterator[None]:
     """Keep pytest from capturing torch's trace log.
 
     pytest captures even loggers that do not propagate. pytest's handler would turn on the trace, so each compilation
-    would write thousands of events, which would appear as empty lines in pytest's output for each failure.
+    would write thousands of events, which would appear as empty lines in pytest's output for each failed test.
     """
     logger = trace_logger()
     handlers: list[Any] = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]

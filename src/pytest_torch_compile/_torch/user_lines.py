@@ -1,4 +1,4 @@
-"""Find the line of user code in a stack. Does not import torch."""
+"""Find the line of user code in a stack. This module does not import torch."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _STDLIB = sysconfig.get_paths()["stdlib"]
 
 
 def function_name(name: str) -> str:
-    """Return the original name of a resume function: ``f`` for ``torch_dynamo_resume_in_f_at_3``. Any other name is
-    returned unchanged.
+    """Return the original name of a resume function, such as ``f`` for ``torch_dynamo_resume_in_f_at_3``. Any other
+    name is returned unchanged.
     """
     match = _RESUME.match(name)
     return match["name"] if match else name
 
 
 def resumed_at(name: str) -> int:
-    """Return the line number of the graph break, parsed from the name of a resume function; 0 for any other
+    """Return the line number of the graph break, parsed from the name of a resume function, or 0 for any other
     function.
     """
     match = _RESUME.match(name)
@@ -37,8 +37,8 @@ def resumed_at(name: str) -> int:
 
 
 def parse_stack(text: str) -> list[Location]:
-    """Parse the text of a Python traceback into locations, outermost first. If this package has frames in the
-    traceback, only the frames after the last of them are included.
+    """Parse the text of a Python traceback into locations, outermost first. If the traceback contains frames of this
+    package, only the frames after the last frame of this package are included.
     """
     return [readable(frame) for frame in below_own(raw_frames(text))]
 
@@ -62,7 +62,7 @@ def readable(frame: Location) -> Location:
 
 
 def below_own(frames: list[Location]) -> list[Location]:
-    """Return the frames after the last frame of this package; all frames if none belongs to this package."""
+    """Return the frames after the last frame of this package, or all frames if none belongs to this package."""
     own = [index for index, frame in enumerate(frames) if frame.file.startswith(OWN_FOLDER)]
     return frames[own[-1] + 1 :] if own else frames
 
@@ -83,8 +83,8 @@ def user_location(frames: list[Location]) -> Location:
 
 
 def is_torch(file: str) -> bool:
-    """Return whether a file belongs to torch or to Triton, torch's compiler for GPU kernels. Both may be installed or
-    imported from a source folder.
+    """Return whether a file belongs to torch or to Triton, torch's compiler for GPU kernels. Torch and Triton may be
+    installed packages, or may be imported from a source folder.
     """
     path = file.replace("\\", "/")
     return _INSTALLED_TORCH.search(path) is not None or path.startswith(_torch_folders())

@@ -1,12 +1,12 @@
-"""Keep warnings from torch's compiler and from this plugin as warnings under ``filterwarnings = error``. Does not
-import torch.
+"""Keep warnings from torch's compiler and from this plugin as warnings under ``filterwarnings = error``. This module
+does not import torch.
 
 A filter that turns warnings into errors is meant for the user's code. The author of a model cannot fix the warnings
 that torch emits when it is imported or compiles code, for example about deprecated functions that torch itself calls.
 As errors, these warnings would look like failed compilations, so they remain warnings. Warnings from the model become
 errors in the eager and the compiled run, just as they do without the plugin.
 
-The module names of torch were checked in torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+The names of torch's modules were checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def calm() -> Iterator[None]:
 
 
 class _Unused(Warning):
-    """A warning category that no warning uses."""
+    """A warning category that no warning belongs to."""
 
 
 def _filters() -> list[Any]:
@@ -74,8 +74,8 @@ class _Theirs:
 def is_users(frame: FrameType | None) -> bool:
     """Return whether a warning in this frame comes from user code, not from the compiler or the plugin.
 
-    The innermost frame outside torch and Python's standard library decides. A library counts as user code if the user
-    or the plugin calls it, and as part of the compiler if the compiler calls it.
+    The result depends on the innermost frame outside torch and Python's standard library. A library counts as user code
+    if the user or the plugin calls it, and as part of the compiler if the compiler calls it.
     """
     through_library = False
     while frame is not None:

@@ -1,8 +1,8 @@
 """In a float64 run, replace the floating-point dtypes in casts and tensor factories with float64.
 
-Otherwise, ``self.linear(t.float())`` would fail in a float64 run, and a cast to float16 would add rounding errors to
-the reference. Views with another dtype (``x.view(torch.int32)``) are not changed. Uses
-``torch.utils._python_dispatch.TorchDispatchMode``, which is the same on torch 2.6 to 2.15.
+Without this replacement, ``self.linear(t.float())`` would fail in a float64 run, and a cast to float16 would add
+rounding errors to the reference. Views with another dtype (``x.view(torch.int32)``) are not changed. This module uses
+``torch.utils._python_dispatch.TorchDispatchMode``, which is the same in torch 2.6 to 2.15.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Stand-ins that let torch compile for a CUDA GPU on a machine without that GPU. For use only in a fresh process.
+"""Stand-ins that let torch compile for a CUDA GPU on a machine without that GPU. Use this package only in a fresh
+process.
 
 The result is a plan: the code that Inductor generates for the GPU, and predictions of the kernels and the peak memory.
 
@@ -53,8 +54,8 @@ def missing() -> str:
 def put_all(card: Card, assume: Callable[[str], None]) -> Generator:
     """Make this process compile for the GPU that ``card`` describes.
 
-    Rules predict torch's choices of kernels and memory formats. If a rule was not verified for this GPU and torch
-    version, ``assume`` is called with a description each time the rule is used.
+    Torch's choices of kernels and memory formats are predicted by rules. If a rule was not verified for this GPU and
+    torch version, ``assume`` is called with a description each time the rule is used.
     """
     if os.environ.get(VARIABLE) != "1":
         raise RuntimeError("the stand-ins for a GPU can be installed only in a process that was started for planning")

@@ -2,7 +2,8 @@
 properties.
 
 This module replaces the operator's CUDA implementation. The conditions and their order are taken from torch's
-``sdp_utils.cpp``. If they were not verified for the GPU and torch version, the plan lists each choice as an assumption.
+``sdp_utils.cpp``. If these conditions were not verified for the GPU and torch version, the plan lists each choice as an
+assumption.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class Inputs:
 
 
 def put_attention(card: Card, assume: Callable[[str], None]) -> None:
-    """Make ``scaled_dot_product_attention`` choose its kernel as on the GPU. If the rules were not verified for the GPU
-    and torch version, ``assume`` is called with a description of each choice.
+    """Make ``scaled_dot_product_attention`` choose the same kernel as on the GPU. If the rules were not verified for
+    the GPU and torch version, ``assume`` is called with a description of each choice.
     """
     global _library
     unsure = not_recorded(card)

@@ -26,8 +26,8 @@ class DType:
     holds: torch.dtype
 
     def is_floating(self) -> bool:
-        """Return whether this is a floating-point type. Triton's dtypes have a method of this name, which Inductor's
-        helpers call.
+        """Return whether this is a floating-point type. Triton's dtypes have a method with this name, which Inductor's
+        helper functions call.
         """
         return bool(self.holds.is_floating_point)
 
@@ -78,7 +78,7 @@ class Block:
         return self.dtype
 
     def to(self, dtype: DType, bitcast: bool = False, **_: Any) -> Block:
-        """Convert the values, or read their bits as another type."""
+        """Convert the values to another type, or reinterpret their bits as another type."""
         if bitcast and dtype.holds.itemsize == self.data.dtype.itemsize:
             return Block(self.data.view(dtype.holds), dtype)
         if bitcast:

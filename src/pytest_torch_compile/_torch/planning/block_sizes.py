@@ -1,6 +1,7 @@
 """Read the block sizes of a generated kernel from the heuristics at the start of the kernel's source.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``PyCodeCache.load`` and ``CachingAutotuner.configs``.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``PyCodeCache.load`` and
+``CachingAutotuner.configs``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from typing import Any
 
 
 def blocks_of(name: str, source: str) -> tuple[Mapping[str, int], ...]:
-    """Return the candidate block sizes that Inductor would time on the GPU; empty if they cannot be read."""
+    """Return the candidate block sizes that Inductor would time on the GPU, or an empty tuple if the sizes cannot be
+    read.
+    """
     from torch._inductor.codecache import PyCodeCache
 
     try:

@@ -3,8 +3,8 @@
 This module replaces functions of ``torch.cuda`` and ``torch._C`` that query the driver. The callers of these functions
 (dynamo's device interfaces, Inductor's hints, ``has_triton``) work unchanged.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: the private names that ``put_card`` assigns in ``torch.cuda``,
-``torch._C`` and ``torch._subclasses.fake_tensor``.
+This module uses the private torch names that ``put_card`` assigns in ``torch.cuda``, ``torch._C`` and
+``torch._subclasses.fake_tensor``. These names were checked with torch 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def put_card(card: Card) -> None:
-    """Make torch in this process behave as if the GPU were installed. This cannot be undone."""
+    """Make torch in this process behave as if the GPU were installed. The change cannot be undone."""
     properties = _properties(card)
     cuda: Any = torch.cuda
     cuda._initialized = True  # so that nothing initializes CUDA

@@ -1,11 +1,10 @@
-"""Replace the decisions that Inductor makes by timing candidates on the GPU with constant choices. So plans are
+"""Replace the decisions that Inductor makes by timing candidates on the GPU with constant choices, so that plans are
 reproducible.
 
 The fast path of torch's encoder layers is turned off as well: it is a C++ operator without generated code, and cannot
 be traced without the GPU.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: the options of ``torch._inductor.config`` that this module
-sets.
+This module sets private options of ``torch._inductor.config``, checked with torch 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ def fall_back_to_operators(*, on: bool) -> None:
 def choices_of(
     mode: str | None, options: Mapping[str, Any] | None, modules: Iterable[torch.nn.Module] = ()
 ) -> list[str]:
-    """Return a line for each option whose value in a plan differs from the user's settings, mode or options. If one of
-    the modules would use the fast path, there is a line for this as well.
+    """Return a line of text for each option whose value in a plan differs from the user's settings, mode or options. If
+    one of the modules would use the fast path of encoder layers, another line states that the fast path is off.
     """
     asked = {**_asked, **_options(mode, options)}
     fixed = [text for name, (value, text) in CHOICES.items() if asked.get(name, value) != value]

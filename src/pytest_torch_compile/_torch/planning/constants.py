@@ -1,15 +1,16 @@
 """Compute constants on the CPU.
 
 The value of a constant does not depend on the device, but torch computes constants with real operators on the graph's
-device. Two parts of torch do this, and are replaced with functions that use the CPU instead of the GPU:
+device. This module replaces two parts of torch with functions that compute constants on the CPU:
 
-- Inductor's joint-graph pass folds constants by running operators such as ``aten.full``: ``run_node`` and ``__init__``
-  of ``UniformValueConstantFolder``.
+- Inductor's joint-graph pass folds constants by running operators such as ``aten.full`` (in ``run_node`` and
+  ``__init__`` of ``UniformValueConstantFolder``).
 - The tracer computes the values of small constants, such as ``torch.tensor(2).to(x.device)``, while fake tensors are
   turned off with ``unset_fake_temporarily``.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``UniformValueConstantFolder`` in the module
-``torch._inductor.fx_passes.joint_graph``, and ``unset_fake_temporarily`` in ``torch.fx.experimental.proxy_tensor``.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``UniformValueConstantFolder`` in
+the module ``torch._inductor.fx_passes.joint_graph``, and ``unset_fake_temporarily`` in
+``torch.fx.experimental.proxy_tensor``.
 """
 
 from __future__ import annotations

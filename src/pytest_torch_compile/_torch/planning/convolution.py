@@ -1,10 +1,10 @@
-"""Choose the library and the memory format for a convolution. In torch, C++ code makes these choices based on what
-cuDNN reports about the device.
+"""Choose the library and the memory format for a convolution. In torch, C++ code makes these choices based on
+information from cuDNN about the device.
 
 This module replaces ``torch._C._select_conv_backend`` and ``torch._C._conv_determine_backend_memory_format``. For CUDA
-tensors, the replacements select cuDNN and follow its rule: the memory format is channels last if the input or the
+tensors, the replacements select cuDNN and follow cuDNN's rule: the memory format is channels last if the input or the
 weight is channels last, according to ``suggest_memory_format`` of ``torch._prims_common``. If this rule was not
-verified for the GPU and torch version, the plan lists it as an assumption.
+verified for the GPU and torch version, the plan lists the rule as an assumption.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def put_convolutions(card: Card, assume: Callable[[str], None]) -> None:
-    """Make torch choose the library and memory format of CUDA convolutions as on the GPU. If the rule was not verified
-    for the GPU and torch version, ``assume`` is called with the rule.
+    """Make torch choose the same library and memory format for CUDA convolutions as on the GPU. If the rule was not
+    verified for the GPU and torch version, ``assume`` is called with a description of the rule.
     """
     core: Any = torch._C
     select, layout = core._select_conv_backend, core._conv_determine_backend_memory_format

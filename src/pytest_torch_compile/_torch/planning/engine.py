@@ -2,16 +2,17 @@
 
 This module replaces ``torch.autograd.grad`` and ``torch.autograd.backward`` (which ``Tensor.backward`` calls). For CUDA
 tensors, torch's C++ engine requests streams from the driver and uses a thread for each device. The Python engine in
-this module calls the nodes in the same order as the C++ engine. Like the C++ engine, it sums gradients over broadcast
-dimensions and casts gradients. Tensor hooks do not run.
+this module calls the nodes in the same order as the C++ engine. Like the C++ engine, the Python engine sums gradients
+over broadcast dimensions and casts gradients. Tensor hooks do not run.
 
-AOTAutograd asks the engine whether the autograd graph is retained. If it is not retained, the compiled backward pass
-may release saved tensors early and reuse their memory. So the function that answers this question is replaced as well.
+AOTAutograd asks the engine whether the autograd graph is retained. If the graph is not retained, the compiled backward
+pass may release saved tensors early and reuse their memory. So the torch function that reports whether the graph is
+retained is replaced as well.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and ``_input_metadata`` of a node,
-``torch._C._autograd._get_current_graph_task_keep_graph``, ``torch.autograd.Variable._execution_engine``,
-``torch.utils._python_dispatch._disable_current_modes``, ``set_stack_trace`` and ``set_grad_fn_seq_nr`` of
-``torch.fx.traceback``.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and
+``_input_metadata`` of a node, ``torch._C._autograd._get_current_graph_task_keep_graph``,
+``torch.autograd.Variable._execution_engine``, ``torch.utils._python_dispatch._disable_current_modes``,
+``set_stack_trace`` and ``set_grad_fn_seq_nr`` of ``torch.fx.traceback``.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def backward(
 
 
 class _Step(torch.autograd.Function):
-    """A node whose backward calls a function."""
+    """An autograd function whose backward pass calls the function ``run``."""
 
     @staticmethod
     def forward(ctx: Any, trigger: torch.Tensor, run: Callable[[], None]) -> torch.Tensor:
@@ -204,7 +205,7 @@ def _reachable(starts: Iterable[Node]) -> set[Node]:
 
 
 def _leading_to(ends: set[Node], nodes: set[Node]) -> set[Node]:
-    """Return the nodes from which gradients flow to one of ``ends``, including the ends."""
+    """Return the nodes from which gradients flow to a node in ``ends``, including the nodes in ``ends``."""
     parents: dict[Node, list[Node]] = {}
     for node in nodes:
         for child, _ in node.next_functions:

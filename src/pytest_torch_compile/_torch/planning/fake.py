@@ -1,8 +1,8 @@
 """Create fake CUDA tensors, which have all properties of CUDA tensors except values, and count the memory that they
 would use on the GPU.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``FakeTensorMode.dispatch`` and the constructor of
-``FakeTensor``, both from ``torch._subclasses``.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``FakeTensorMode.dispatch`` and the
+constructor of ``FakeTensor``, both from ``torch._subclasses``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ CARD = torch.device("cuda", 0)
 
 @dataclass
 class Memory:
-    """The number of bytes in use on the GPU, and the maximum of this number so far. Each storage is counted with the
-    size that was requested.
+    """The number of bytes in use on the GPU, and the maximum of this number so far. Each storage is counted with its
+    requested size.
     """
 
     used: int = 0
@@ -47,7 +47,9 @@ class Memory:
 
 
 class CardMode(FakeTensorMode):
-    """The mode in which generated code runs as if on the GPU. ``memory`` counts the memory of CUDA tensors."""
+    """The fake tensor mode in which generated code runs as if on the GPU. ``memory`` counts the memory that CUDA
+    tensors use.
+    """
 
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=True)

@@ -8,9 +8,9 @@ backward pass and later calls. This module replaces:
 - the allocation functions that generated modules import from ``torch._C._dynamo.guards``;
 - ``cudagraphify``, which would record a CUDA graph.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``cudagraph_utils``, ``GraphLowering.codegen``,
-``compile_to_module``, ``count_bytes``, ``graph`` and ``is_backward``, ``ValueWithLineMap``, ``AsyncCompile``,
-``PyCodeCache``, ``torch.utils._pytree`` and the names above.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``cudagraph_utils``,
+``GraphLowering.codegen``, ``compile_to_module``, ``count_bytes``, ``graph`` and ``is_backward``, ``ValueWithLineMap``,
+``AsyncCompile``, ``PyCodeCache``, ``torch.utils._pytree`` and the names above.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Generated:
 
 @dataclass
 class Generator:
-    """The graphs that were generated so far. ``call`` is the number of the current call, starting with 1.
+    """The graphs that have been generated so far. ``call`` is the number of the current call, starting with 1.
 
-    ``launch`` is called with a kernel's name, source and arguments, and runs the kernel. It is set only if the
+    ``launch`` is called with a kernel's name, source and arguments, and runs the kernel. ``launch`` is set only if the
     generated code must compute values.
     """
 
@@ -66,14 +66,14 @@ class Generator:
 
 @dataclass
 class _Kernel:
-    """A generated kernel. Running it does nothing, unless ``generator.launch`` is set."""
+    """A generated kernel. Running a kernel does nothing, unless ``generator.launch`` is set."""
 
     generator: Generator
     name: str
     source: str
 
     def run(self, *args: Any, **kwargs: Any) -> None:
-        """Launch the kernel with ``generator.launch``, if it is set."""
+        """Launch the kernel with ``generator.launch``, if ``generator.launch`` is set."""
         if self.generator.launch is not None:
             self.generator.launch(self.name, self.source, args)
 

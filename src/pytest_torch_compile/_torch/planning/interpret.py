@@ -1,9 +1,10 @@
 """Run the source of a generated kernel on the CPU, with ``language`` in place of Triton.
 
-Inductor's ``triton_helpers`` are run in the same way, so that reductions treat NaN and ties as they do on a GPU.
+Inductor's ``triton_helpers`` are run on the CPU as well, so that reductions treat NaN and ties as they do on a GPU.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``PyCodeCache.load``; ``configs``, ``inductor_meta`` and
-``triton_meta`` of ``CachingAutotuner``; ``GridExpr.from_meta`` and ``triton_helpers`` of ``torch._inductor.runtime``.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``PyCodeCache.load``; ``configs``,
+``inductor_meta`` and ``triton_meta`` of ``CachingAutotuner``; ``GridExpr.from_meta`` and ``triton_helpers`` of
+``torch._inductor.runtime``.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class _Names(SimpleNamespace):
 
 
 class _Missing:
-    """A stand-in for a Triton name that has no replacement. It can be imported, and raises ``NotInterpreted`` only when
-    it is called.
+    """A stand-in for a Triton name that has no replacement. The stand-in can be imported; it raises ``NotInterpreted``
+    only when it is called.
     """
 
     def __init__(self, name: str) -> None:

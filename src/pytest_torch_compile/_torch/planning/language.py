@@ -1,9 +1,9 @@
 """Implement on the CPU the parts of Triton's language that Inductor's generated kernels use.
 
-All programs of a launch run at once. A ``Block`` contains the values of one variable in every program, in a tensor
-whose first dimension enumerates the programs. So a kernel needs only about as many tensor operations as it has lines.
-Triton's own interpreter runs the programs one after another, truncates values to bfloat16 in some versions instead of
-rounding them, and has no ``libdevice``.
+All programs of a kernel launch run at once. A ``Block`` contains the values of one variable in every program, in a
+tensor whose first dimension enumerates the programs. So a kernel needs only about as many tensor operations as it has
+lines. Triton's own interpreter runs the programs one after another, truncates values to bfloat16 in some versions
+instead of rounding them, and has no ``libdevice``.
 
 Types are promoted as in Triton. Each load and store is checked against the bounds of its tensor's storage. Lanes that a
 mask excludes contain NaN or large integers, because their values are undefined on a GPU. A function that is not
@@ -25,8 +25,8 @@ from .pointer import Launch, Pointer, poison
 
 
 def language(launch: Launch) -> dict[str, Any]:
-    """Return replacements for the names in ``triton.language``. They use the program ids in ``launch``, and record
-    faults in it.
+    """Return replacements for the names in ``triton.language``. The replacements use the program ids in ``launch``, and
+    record faults in ``launch``.
     """
 
     def load(pointer: Pointer, mask: Any = None, other: Any = None, *_: Any, **hints: Any) -> Block:

@@ -4,7 +4,7 @@ These operators need temporary tensors for all parameters at once, which can det
 operators only if the types of all parameters are in ``torch.optim.optimizer._foreach_supported_types``, so the type of
 fake tensors is added to this list.
 
-Private name used, checked on torch 2.11, 2.13 and 2.15: ``_foreach_supported_types``.
+This module uses the private torch name ``_foreach_supported_types``, checked with torch 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations

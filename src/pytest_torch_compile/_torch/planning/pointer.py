@@ -27,7 +27,7 @@ class Launch:
 
 
 class Pointer:
-    """A pointer to elements of a tensor. ``offset`` is relative to the tensor's first element, in elements."""
+    """A pointer to elements of a tensor. ``offset`` is counted in elements, starting at the tensor's first element."""
 
     def __init__(self, name: str, tensor: torch.Tensor, offset: Any = 0) -> None:
         self.name, self.tensor, self.offset = name, tensor, offset

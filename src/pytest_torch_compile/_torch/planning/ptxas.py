@@ -3,8 +3,9 @@
 With a driver, the number of registers that a kernel uses is known once the driver has loaded the kernel. Without a
 driver, ``ptxas`` reports this number.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: ``CachingAutotuner._precompile_config`` and ``configs``,
-``PyCodeCache.load``; in Triton, ``triton.compile`` and the folder ``backends/nvidia/bin``.
+This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15:
+``CachingAutotuner._precompile_config`` and ``configs``, ``PyCodeCache.load``; in Triton, ``triton.compile`` and the
+folder ``backends/nvidia/bin``.
 """
 
 from __future__ import annotations

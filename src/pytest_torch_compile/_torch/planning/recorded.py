@@ -14,8 +14,8 @@ RECORDED = {((9, 0), "2.11")}
 
 
 def not_recorded(card: Card) -> str:
-    """Return an empty string if the rules were verified for this compute capability and torch version. Otherwise,
-    return a note for the plan.
+    """Return an empty string if the rules for attention and convolutions were verified for this compute capability and
+    torch version. Otherwise, return a note for the plan.
     """
     release = ".".join(str(torch.__version__).split(".")[:2])
     if (card.capability, release) in RECORDED:

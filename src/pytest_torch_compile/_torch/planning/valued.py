@@ -1,11 +1,11 @@
 """Fake tensors that have values: each operator also runs on real tensors on the CPU, and so do generated kernels.
 
 So the generated code receives CUDA tensors, as in every plan, and its results can be compared with eager results.
-Uninitialized memory contains NaN or large integers. An operator that exists only for CUDA is computed by its substitute
-in ``_SUBSTITUTES``; an operator that has no substitute is reported as not observable.
+Uninitialized memory is filled with NaN or large integers. An operator that exists only for CUDA is computed by its
+substitute in ``_SUBSTITUTES``; an operator that has no substitute is reported as not observable.
 
-Private names used, checked on torch 2.11, 2.13 and 2.15: the private names that the module ``fake`` uses, and
-``OpOverload._schema``.
+This module uses the same private torch names as the module ``fake``, and ``OpOverload._schema``. All these names were
+checked with torch 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -176,13 +176,15 @@ def _norm(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _histogram(func: Any, args: Any, kwargs: Any) -> Any:
-    """Count integers as float64 values; torch's CPU operator supports only floating-point dtypes."""
+    """Compute a histogram of integers by converting them to float64, because torch's CPU operator supports only
+    floating-point dtypes.
+    """
     values, *rest = args
     return func(values.double(), *rest, **kwargs).to(values.dtype)
 
 
 def _rms_norm_backward(func: Any, args: Any, kwargs: Any) -> Any:
-    """Compute the gradients of RMS normalization in float32; torch has this operator only for GPUs."""
+    """Compute the gradients of RMS normalization in float32, because torch has this operator only for GPUs."""
     given = _named(func, args, kwargs)
     gradient, rstd, weight = _wide(given["grad_out"]), _wide(given["rstd"]), given["weight"]
     normalized = _wide(given["input"]) * rstd
