@@ -23,8 +23,8 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
     """Raise an exception if the errors in the two records show that the check is not possible.
 
     Raises:
-        CompileUsageError: If both runs raise unexpectedly, so the error is in the target. Also if memory ran out, the
-            compile cache is not writable, or the C++ compiler is missing or fails.
+        CompileUsageError: If both runs raise an unexpected exception (the error is in the target itself), memory ran
+            out, the compile cache is not writable, or the C++ compiler is missing or fails.
     """
     if isinstance(expected.error, CompileUsageError):
         raise expected.error
@@ -112,7 +112,7 @@ def error_findings(
 
 def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:
     """Return ``compared`` without the findings about exceptions in calls whose compilation failed, because the failed
-    compilation is reported as a separate finding.
+    compilation has a separate finding.
     """
     failed = {error.call for error in seen.errors if not error.swallowed}
     return [one for one in compared if one.kind != "exception" or not failed & set(one.calls)]

@@ -15,8 +15,8 @@ def unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:
     """Yield a line for each accepted graph break that did not occur: the break was removed from the code, or the
     fingerprint is misspelled.
 
-    Breaks from ``compile-accepted.json`` are not included: they apply to a whole test, so a single check may not need
-    them. Unneeded entries of this file are listed at the end of the session.
+    Breaks from ``compile-accepted.json`` are not included, because they apply to a whole test, and a single check may
+    not need them. Unneeded entries of ``compile-accepted.json`` are listed at the end of the session.
     """
     of_test = acceptance.current.breaks if acceptance.current else frozenset()
     named = set(budget.accepted_breaks) - of_test

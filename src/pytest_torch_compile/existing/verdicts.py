@@ -81,7 +81,9 @@ def rows(results: Iterable[Checked], left_out: dict[str, dict[str, int]], packag
 
 
 def _row(name: str, results: list[Checked], left_out: dict[str, int], idle: int, package: str) -> Row:
-    """Return the row of a target. ``idle`` is the number of its calls that ran in eager and used no torch operation."""
+    """Return the row of a target. ``idle`` is the number of the target's calls that ran in eager and used no torch
+    operation.
+    """
     checks = sum(one.report is not None for one in results)
     row = Row(name, checks=checks, left_out=sum(left_out.values()), results=results)
     verdicts = [verdict_of(report) for report in row.reports]
@@ -98,7 +100,7 @@ def _row(name: str, results: list[Checked], left_out: dict[str, int], idle: int,
 
 
 def _limits(results: Iterable[Checked], left_out: dict[str, int]) -> Counter[str]:
-    """Return how many calls each limit skipped or stopped."""
+    """Return the number of calls that were skipped or stopped because of each limit."""
     stopped = Counter(one.refused for one in results if one.took_too_long)
     return stopped + Counter({reason: calls for reason, calls in left_out.items() if reason != LIKE_OTHERS})
 
