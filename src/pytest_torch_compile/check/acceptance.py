@@ -1,8 +1,8 @@
 """Accepted breaks and recompiles: the file that lists them, and its use in checks.
 
-``compile-accepted.json`` is in pytest's root folder. For each test, it lists the fingerprints of accepted breaks and
-the number of accepted recompiles. It also lists the torch versions on which they occur, so a run on one version keeps
-the entries for other versions. Imports neither torch nor pytest.
+``compile-accepted.json`` is in pytest's root folder. For each test, the file lists the fingerprints of accepted breaks
+and the number of accepted recompiles. The file also lists the torch versions on which these breaks and recompiles
+occur, so a run on one version keeps the entries for other versions. Imports neither torch nor pytest.
 """
 
 from __future__ import annotations

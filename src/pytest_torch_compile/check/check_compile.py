@@ -91,15 +91,15 @@ def check_compile(
     """Compile ``target``, compare its results with eager results, and raise if anything is wrong.
 
     The eager run and the compiled run both use the original target and inputs, and both start from the same state and
-    random seed. Changes are undone after each run. The check covers outputs, in-place changes, aliasing, gradients,
-    exceptions, graph breaks, recompiles, eager fallback, and whether anything was compiled at all.
+    random seed. The changes that a run makes are undone after the run. The check covers outputs, in-place changes,
+    aliasing, gradients, exceptions, graph breaks, recompiles, eager fallback, and whether anything was compiled at all.
 
     After the check, the model, inputs, random state, grad mode and torch's configuration are restored. Dynamo's cache
     entries for code other than the target are restored too.
 
     Args:
-        target: A module, function, bound method or other callable. If it is already compiled with ``torch.compile``,
-            its uncompiled original is checked, with the options of this call.
+        target: A module, function, bound method or other callable. If the target is already compiled with
+            ``torch.compile``, its uncompiled original is checked, with the options of this call.
         *args: The arguments of a single call, if ``calls`` is not set.
         calls: The call sequence. Each item is a ``call(...)``, a tuple of positional arguments, a dict of keyword
             arguments, or a single argument.
@@ -120,8 +120,8 @@ def check_compile(
         dynamic_dims: Dimensions to mark as dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
             A string in place of the range marks the dimension as unbacked, and marks all dimensions with the same
             string as equal in size: ``{"x": {0: "batch"}}``.
-        train: If True, run backward from every output that requires grad, with random gradients. A callable computes
-            the loss from the output.
+        train: If True, run backward from every output that requires grad, with random gradients. Alternatively, a
+            callable that computes the loss from the output.
         optimizer: A function ``params -> Optimizer``. Parameters and buffers are compared after the optimizer steps.
         steps: The number of optimizer steps in each call.
         max_graph_breaks: The number of allowed graph breaks (default 0). Alternatively, a dict of limits by torch
@@ -299,8 +299,7 @@ def _findings(work: Work, run: Run, budget: Budget, compiling: Compiling) -> lis
 
 
 def _remarks(run: Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
-    """Return the notes on a run. The list is empty if the run is incomplete, because then not all values were compared.
-    """
+    """Return the notes on a run, or an empty list if the run is incomplete, so that not all values were compared."""
     if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
         return []
     paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}

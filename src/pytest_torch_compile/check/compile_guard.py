@@ -42,8 +42,8 @@ def compile_guard(
     """Observe all compilations inside the ``with`` block, in any thread, and check them against the budget when the
     block ends.
 
-    In ``with compile_guard() as seen:``, ``seen`` is an ``Observation`` that is updated while the block runs. It
-    contains ``seen.graph_breaks[0].location``, ``seen.recompiles[0].guard``, ``seen.graphs`` and more.
+    In ``with compile_guard() as seen:``, ``seen`` is an ``Observation`` that is updated while the block runs. The
+    observation contains ``seen.graph_breaks[0].location``, ``seen.recompiles[0].guard``, ``seen.graphs`` and more.
 
     Code that was compiled before the block is reused and not observed. If nothing is compiled inside the block, the
     check reports a finding, which states whether all code had already been compiled. A graph from the compile cache
@@ -58,9 +58,9 @@ def compile_guard(
             ``max_recompiles`` or ``accepted_breaks`` is set, even to 0, the option overrides the corresponding limit in
             ``budget``.
         cudagraphs: if True, a skipped CUDA graph is a finding.
-        steady: set to True if all code was warmed up before the block. Then nothing may be compiled, no kernel may be
-            autotuned and no CUDA graph may be recorded inside the block. With ``steady=True``, a block in which nothing
-            is compiled passes the check, provided that some code was compiled before the block.
+        steady: set to True if all code was warmed up before the block. In this case, nothing may be compiled, no kernel
+            may be autotuned and no CUDA graph may be recorded inside the block. With ``steady=True``, a block in which
+            nothing is compiled passes the check, provided that some code was compiled before the block.
         name: the name of the region in messages.
 
     Raises:

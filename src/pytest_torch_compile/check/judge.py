@@ -44,9 +44,10 @@ def judge(
     limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from
     torch's defaults; if a deviation caused a finding, the finding mentions the deviation.
 
-    ``dynamic`` is the argument of ``torch.compile``. If a first run with ``fullgraph=True`` failed, and ``seen``
-    is from a second run without it, ``stopped_at`` is the line at which the first run failed. ``stopped_at`` is None if
-    this torch version captures the same ops with and without ``fullgraph=True``.
+    ``dynamic`` is the argument of this name that was passed to ``torch.compile``. If a first run with
+    ``fullgraph=True`` failed, and ``seen`` is from a second run without it, ``stopped_at`` is the line at which the
+    first run failed. ``stopped_at`` is None if this torch version captures the same ops with and without
+    ``fullgraph=True``.
     """
     findings = _graph_breaks(seen.graph_breaks, budget, stopped_at) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget, dynamic)

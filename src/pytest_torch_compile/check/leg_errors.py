@@ -20,7 +20,7 @@ from ..observation import Deviation, Location, Observation
 
 
 def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
-    """Raise an exception if the errors in the two records show that the check is not possible.
+    """Raise an exception if the errors in the two records show that the check cannot be performed.
 
     Raises:
         CompileUsageError: If both runs raise an unexpected exception (the error is in the target itself), memory ran

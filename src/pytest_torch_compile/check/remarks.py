@@ -33,7 +33,7 @@ def unused_tolerances(tolerances: Tolerances, paths: Iterable[str]) -> Iterator[
 
 
 def not_judged_by(no_reference: BaseException | None, no_perturbed: BaseException | None) -> Iterator[str]:
-    """Yield a line for each measurement that was not possible, because its reference run raised an exception."""
+    """Yield a line for each measurement that could not be taken, because its reference run raised an exception."""
     if no_reference is not None:
         yield f"errors relative to float64, because the eager run in float64 raises {error_summary(no_reference)}"
     if no_perturbed is not None:

@@ -31,8 +31,8 @@ _limited = threading.local()
 
 
 class TimeIsUp(BaseException):
-    """Raised when a check takes too long. This class is not derived from ``Exception``, so that ``except Exception`` in
-    the checked code does not catch it.
+    """Raised when a check takes too long. ``TimeIsUp`` is not derived from ``Exception``, so that ``except Exception``
+    in the checked code does not catch it.
     """
 
 

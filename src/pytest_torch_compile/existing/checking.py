@@ -38,9 +38,9 @@ _LASTING_STATE = frozenset({
 })  # fmt: skip
 
 
-# The number of times that a check makes a call that changes an object or variable each time, such as a counter. Code
-# that depends on it may recompile in every call, so three times. Two recompiles are allowed, for objects that the first
-# two calls create.
+# The number of times that a check repeats a call that changes an object or variable each time, such as a counter. Code
+# that depends on the counter may recompile in every repetition, which causes three recompiles. Two recompiles are
+# allowed, for objects that the first two calls create.
 _TIMES = 4
 
 # A line of a code object: the file and first line of the code object, and the line number.
@@ -49,7 +49,7 @@ Line = tuple[str, int, int]
 
 @dataclass
 class Checked:
-    """The result of checking one call to a target. This class contains only data that can be pickled, because
+    """The result of checking one call to a target. ``Checked`` contains only data that can be pickled, because
     pytest-xdist workers send the results to the controller.
 
     ``refused`` is the reason why the call could not be checked. ``computes`` is false if the eager run called no torch
@@ -154,7 +154,7 @@ def _check(target: Any, calls: Sequence[Call], wants_gradients: bool, rules: Rul
         done.times = _TIMES
         try:
             _compare(target, calls, done)
-        except CompileUsageError:  # for example, backward has freed what the repeated call needs
+        except CompileUsageError:  # for example, backward has freed buffers that the repeated call needs
             done.times = 1
         else:
             return

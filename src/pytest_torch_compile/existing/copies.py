@@ -21,8 +21,7 @@ MOST_BYTES_IN_ALL = 64 << 20
 
 
 class NotCopied(Exception):
-    """Raised when an argument is not a plain value, a small tensor, or a container of plain values and small tensors.
-    """
+    """Raised when an argument is not a plain value, a small tensor, or a container of such values and tensors."""
 
 
 @dataclass(frozen=True)

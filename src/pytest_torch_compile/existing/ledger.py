@@ -60,7 +60,7 @@ class Family:
 
 @dataclass
 class Noticed:
-    """What is known about one target: the number of calls from outside the package, the groups of calls that differ
+    """The information about one target: the number of calls from outside the package, the groups of calls that differ
     only in sizes (families), and the checks.
     """
 
@@ -140,9 +140,10 @@ class Ledger:
 
     @property
     def _may_look_further(self) -> bool:
-        """Whether a target that has already been run in eager may be run again. This is allowed while eager runs that
-        led to no check have taken less than a fixed share of the time. It is also allowed while the checks so far have
-        taken less time than was available, and the remaining time is more than twice the time that other targets need.
+        """Whether a target that has already been run in eager may be run again. Another eager run is allowed while the
+        eager runs that led to no check have taken less than a fixed share of the time. It is also allowed if there is
+        time to spare: the checks so far have taken less time than was available, and the remaining time is more than
+        twice the time that other targets need.
         """
         available = self.time.limit * self.time.progress
         spare = self.time.spent < available and self.time.left > 2 * self._kept_for_others

@@ -54,7 +54,7 @@ class Noticing:
 
     @property
     def seconds(self) -> float:
-        """The estimated number of seconds by which observing calls has slowed the tests down. This number is 0 on
+        """The estimated number of seconds by which observing calls has slowed the tests down. The estimate is 0 on
         Python 3.12 and later, where only the selected code becomes slower.
         """
         return self._events * (self._seconds_per_event or 0.0)
@@ -87,7 +87,8 @@ class Noticing:
 
     def _concerns(self, frame: FrameType) -> bool:
         """Return whether to handle a call to a function in one of the modules. The code is compared last, because
-        ``f_code`` and ``id`` raise audit events, and are slow once there is an audit hook (see ``undisturbed``).
+        reading ``f_code`` and calling ``id`` raise audit events, which are slow once there is an audit hook (see
+        ``undisturbed``).
         """
         return not self._is_from_inside(frame) and id(frame.f_code) in self._known
 

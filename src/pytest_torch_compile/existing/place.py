@@ -95,8 +95,8 @@ def names_backward(code: CodeType) -> bool:
 
 
 class Parts:
-    """The functions, classes and other values in the package's modules. The plugin examines these values to detect
-    whether a test has replaced one of them. ``owns`` returns whether a module belongs to the package.
+    """The functions, classes and other values in the package's modules, examined to detect whether a test has replaced
+    one of them. ``owns`` returns whether a module belongs to the package.
 
     ``replaced`` runs before each check. To save time, ``replaced`` skips modules and classes whose values are still the
     same objects.
@@ -144,8 +144,8 @@ def _home(kind: Any) -> str:
 
 
 def _is_of_a_test(value: object) -> bool:
-    """Return whether a value is a mock or a function from a test file, because the values of a library are neither.
-    This function does not call any method of the value.
+    """Return whether a value is a mock or a function from a test file. A library contains such a value only if a test
+    has put it there. This function does not call any method of the value.
     """
     if type(value) is FunctionType:
         home = str(value.__globals__.get("__name__", "")).rpartition(".")[2]

@@ -31,8 +31,8 @@ _OWN = __name__.partition(".")[0]
 
 
 class SideEffect(BaseException):
-    """Raised when the checked code is about to change something that cannot be restored. This class is derived directly
-    from ``BaseException``, so that ``except Exception`` in the checked code does not catch it.
+    """Raised when the checked code is about to change something that cannot be restored. ``SideEffect`` is derived
+    directly from ``BaseException``, so that ``except Exception`` in the checked code does not catch it.
     """
 
 

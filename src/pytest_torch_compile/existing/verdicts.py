@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ..observation import GraphBreak, Location
     from .checking import Checked
 
-# A target works so far if all checks passed, but a limit prevented the checks of other calls to it. Results that differ
-# are wrong; different state, such as a cache that only eager code fills, may be intended.
+# "works so far": all checks of the target passed, but a limit prevented checks of other calls to the target. "wrong"
+# means that results differ; different state, such as a cache that only eager code fills, may be intended.
 WORKS, SO_FAR, RECOMPILES, BREAKS, FAILS, STATE, WRONG, UNCHECKED = (
     "works", "works so far", "recompiles", "breaks", "does not compile", "different state", "wrong", "not checked",
 )  # fmt: skip
@@ -134,7 +134,7 @@ def _detail(row: Row, package: str) -> str:
 
 def _line(found: GraphBreak, package: str) -> Location:
     """Return the location of a break. For a break that the package causes inside the standard library, such as in
-    ``copy.deepcopy``, this is the innermost line of the package that leads to the break.
+    ``copy.deepcopy``, return the innermost line of the package that leads to the break.
     """
     own = [line for line in (*found.callers, found.location) if f"/{package}/" in line.file.replace("\\", "/")]
     is_others = found.module and found.module.partition(".")[0] != package

@@ -24,9 +24,9 @@ Run these tests with {run}; {backend}.
 They require pytest-torch-compile. The following command created this file, and overwrites the file when it
 is run again: pytest --compile-existing={given} --compile-write-tests
 
-A test passes if each call compiles to one graph, and the outputs, in-place writes and, with train=True,
-gradients are the same as in eager. The calls come from the package's tests. The inputs are random. Their
-shapes and dtypes are the same as in those tests, and their value ranges are similar.
+A test passes if each call compiles to one graph, and outputs and in-place writes (with train=True, also
+gradients) are the same as in eager. The calls come from the package's tests. The inputs are random, but
+have the same shapes and dtypes as in the package's tests, and similar value ranges.
 {notes}"""
 
 {imports}
@@ -96,7 +96,7 @@ def _head(module: str, sources: list[str], given: str, fast: bool) -> str:
     if "calls=[" in text:
         imports += ["", "from pytest_torch_compile import call"]
     run = "pytest --compile-fast" if fast else f"pytest --compile-backend={settings.current.check_backend}"
-    backend = "this option skips code generation" if fast else "the backend is the same as in the run that wrote the tests"
+    backend = "this option skips code generation" if fast else "the backend is the same as in the original run"
     return _HEAD.format(module=module, given=given, run=run, backend=backend, notes=notes, imports="\n".join(imports))
 
 
