@@ -75,7 +75,7 @@ def machine_faults_named() -> Iterator[None]:
         fault = machine_fault(error, compiling=not isinstance(error, CompileUsageError))
         if not fault or fault in str(error):
             raise
-        raise usage_error(f"the check is not possible: {fault}", error) from None
+        raise usage_error(f"the check could not run: {fault}", error) from None
 
 
 def error_findings(
