@@ -268,7 +268,7 @@ def test_compiler_that_lacks_something_is_no_finding_of_the_artifact(tmp_path):
     )
     compiler.chmod(0o755)
     with pytest.raises(
-        CompileUsageError, match=r"is not possible: the C\+\+ compiler on this machine failed"
+        CompileUsageError, match=r"could not run: the C\+\+ compiler on this machine failed"
     ) as failed:
         check_artifact(Linear(), torch.randn(3, 4), options={"cpp.cxx": str(compiler)})
     assert "Install Python's headers" in str(failed.value)

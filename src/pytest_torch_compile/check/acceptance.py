@@ -1,8 +1,8 @@
 """Accepted breaks and recompiles: the file that lists them, and its use in checks.
 
-``compile-accepted.json`` is in pytest's root folder. For each test, it lists the fingerprints of accepted breaks and
-the number of accepted recompiles. It also lists the torch versions on which they occur, so a run on one version keeps
-the entries for other versions. Imports neither torch nor pytest.
+``compile-accepted.json`` is in pytest's root folder. For each test, the file lists the fingerprints of accepted breaks
+and the number of accepted recompiles. The file also lists the torch versions on which these breaks and recompiles
+occur, so a run on one version keeps the entries for other versions. Imports neither torch nor pytest.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def in_force(acceptance: Acceptance) -> Iterator[None]:
 
 
 def widened(own: Budget) -> Budget:
-    """Return a check's budget ``own``, increased by the breaks and recompiles that the running test accepts. With
+    """Return ``own``, a check's budget, increased by the breaks and recompiles that the running test accepts. With
     ``--compile-accept``, return ``own`` unchanged.
     """
     if current is None or current.accepting:
@@ -109,7 +109,9 @@ def _number(limit: int | Mapping[str, int]) -> int:
 
 
 def load(path: Path) -> tuple[dict[str, Entry], str]:
-    """Return the file's entries by test id, and an error message, which is empty if the file can be used."""
+    """Return the entries of ``compile-accepted.json`` by test id, and an error message, which is empty if the file can
+    be used.
+    """
     try:
         return _read(path), ""
     except baselines.BaselineError as error:
@@ -117,8 +119,8 @@ def load(path: Path) -> tuple[dict[str, Entry], str]:
 
 
 def update(path: Path, changed: Mapping[str, Entry | None]) -> Path | None:
-    """Update a file's entries; None in ``changed`` removes an entry. Rename a damaged file, and return its new path;
-    otherwise return None.
+    """Update the entries of ``compile-accepted.json``; None in ``changed`` removes an entry. If the file is damaged,
+    rename it and return its new path; otherwise return None.
 
     Raises:
         BaselineError: If the file was written by a version of this package that uses another schema version.
@@ -178,8 +180,8 @@ def merged(entry: Entry | None, needed: Entry, torch: str) -> Entry | None:
 
 
 def stale(entry: Entry, needed: Entry, torch: str) -> list[str]:
-    """Return a line for each accepted break that the test no longer needs on this torch version, and a line if it needs
-    fewer recompiles than accepted.
+    """Return a line for each accepted break that no longer occurs in the test on this torch version, and a line if the
+    test needs fewer recompiles than accepted.
     """
     lines = [
         f"{name} at {accepted['location']} ({accepted['reason']})"

@@ -91,8 +91,8 @@ def check_compile(
     """Compile ``target``, compare its results with eager results, and raise if anything is wrong.
 
     The eager run and the compiled run both use the original target and inputs, and both start from the same state and
-    random seed. Changes are undone after each run. The check covers outputs, in-place changes, aliasing, gradients,
-    exceptions, graph breaks, recompiles, eager fallback, and whether anything was compiled at all.
+    random seed. The changes that a run makes are undone after the run. The check covers outputs, in-place changes,
+    aliasing, gradients, exceptions, graph breaks, recompiles, eager fallback, and whether anything was compiled at all.
 
     After the check, the model, inputs, random state, grad mode and torch's configuration are restored. Dynamo's cache
     entries for code other than the target are restored too.
@@ -109,19 +109,19 @@ def check_compile(
         backend: Passed to ``torch.compile``. Defaults to ``--compile-backend``, or to Inductor.
         mode: Passed to ``torch.compile``.
         options: Passed to ``torch.compile``.
-        recompile_limit: Passed to ``torch.compile``. Like ``isolate_recompiles`` and ``dynamic_shapes``, it can be used
-            only if the torch version supports it.
+        recompile_limit: Passed to ``torch.compile``. Like ``isolate_recompiles`` and ``dynamic_shapes``, this option
+            can be used only if the torch version supports it.
         isolate_recompiles: Passed to ``torch.compile``: store the graphs separately from other compilations of the same
             code, and count them separately.
         dynamic_shapes: Passed to ``torch.compile``: unbacked or shared sizes, in torch's own format (``shapes_spec`` on
             torch 2.13).
         compile: A function ``target -> compiled target`` that is called instead of ``torch.compile``. The preceding
-            options of ``torch.compile`` are not passed to this function, so it must set them itself.
+            options of ``torch.compile`` are not passed to this function, so the function must set them itself.
         dynamic_dims: Dimensions to mark as dynamic, by argument name or position: ``{"x": 0}``, ``{0: {1: (2, 512)}}``.
             A string in place of the range marks the dimension as unbacked, and marks all dimensions with the same
             string as equal in size: ``{"x": {0: "batch"}}``.
-        train: If True, run backward from every output that requires grad, with random gradients. If a callable, it
-            computes the loss from the output.
+        train: If True, run backward from every output that requires grad, with random gradients. Alternatively, a
+            callable that computes the loss from the output.
         optimizer: A function ``params -> Optimizer``. Parameters and buffers are compared after the optimizer steps.
         steps: The number of optimizer steps in each call.
         max_graph_breaks: The number of allowed graph breaks (default 0). Alternatively, a dict of limits by torch
@@ -129,20 +129,22 @@ def check_compile(
             ``{"mypackage": 0, "*": 3}``.
         max_recompiles: The number of allowed recompiles (default 0). Alternatively, a dict of limits by torch version.
         accepted_breaks: Fingerprints of graph breaks that do not count toward ``max_graph_breaks``.
-        budget: Limits on counted quantities, ``Budget(max_kernels=4, max_syncs=0)``. If any of the preceding three
-            options is set, even to 0, it overrides the corresponding limit in ``budget``.
+        budget: Limits on counted quantities, ``Budget(max_kernels=4, max_syncs=0)``. If ``max_graph_breaks``,
+            ``max_recompiles`` or ``accepted_breaks`` is set, even to 0, the option overrides the corresponding limit in
+            ``budget``.
         tolerances: How close compiled results must be to eager results. The default is the rule in
             ``docs/numerics.md``, or bitwise equality with ``options={"numerics": "strict"}``.
         seed: The random seed at the start of each run.
         warm: If True, every graph must come from the compile cache; a graph that must be compiled is a ``cache-miss``
             finding.
-        warmup: The number of initial calls that may compile within the budget. Later calls must not compile anything.
+        warmup: The number of warm-up calls at the start, in which compilation is allowed within the budget. Later calls
+            must not compile anything.
         custom_ops: If True, run ``torch.library.opcheck`` on each ``torch.library`` op that the eager run calls, with
             the inputs that the op receives. A failed test is a ``custom-op`` finding. Gradients are tested only with
             ``train=True``.
-        snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default, they are kept
-            on the host if the device does not have enough memory for both the copies and the float64 run, or if the
-            check trains and the copies exceed 1 GiB.
+        snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default, the copies are
+            kept on the host if the device does not have enough memory for both the copies and the float64 run, or if
+            the check includes training and the copies exceed 1 GiB.
         diagnose: How thoroughly to diagnose a failure: ``off``, ``auto`` or ``full``. Defaults to
             ``--compile-diagnose``.
         **kwargs: Keyword arguments of the single call. A keyword that is both an option of this function and an
@@ -153,7 +155,7 @@ def check_compile(
 
     Raises:
         CompileCheckFailed: If there are findings. The exception has ``.report`` and ``.findings``.
-        CompileUsageError: If the check was called incorrectly, or the target raises in eager.
+        CompileUsageError: If the check was called incorrectly, or the target raises an exception in eager.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
@@ -231,7 +233,7 @@ def _examined_in_time(
 
 
 def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:
-    """Make the calls in eager and in compiled code, and return the report with its findings."""
+    """Run the calls in eager and in compiled code, and return the report with its findings."""
     settings_changed = deviations()
     with calm(), sandbox() as box:
         eager = eager_leg(work, box)
@@ -297,7 +299,7 @@ def _findings(work: Work, run: Run, budget: Budget, compiling: Compiling) -> lis
 
 
 def _remarks(run: Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
-    """Return notes on a run; an empty list for an incomplete run, which did not compare all values."""
+    """Return the notes on a run, or an empty list if the run is incomplete, so that not all values were compared."""
     if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
         return []
     paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}

@@ -42,24 +42,25 @@ def compile_guard(
     """Observe all compilations inside the ``with`` block, in any thread, and check them against the budget when the
     block ends.
 
-    In ``with compile_guard() as seen:``, ``seen`` is an ``Observation`` that is updated while the block runs. It
-    contains ``seen.graph_breaks[0].location``, ``seen.recompiles[0].guard``, ``seen.graphs`` and more.
+    In ``with compile_guard() as seen:``, ``seen`` is an ``Observation`` that is updated while the block runs. The
+    observation contains ``seen.graph_breaks[0].location``, ``seen.recompiles[0].guard``, ``seen.graphs`` and more.
 
-    Code that was compiled before the block is reused and not observed. If nothing is compiled inside the block, this is
-    a finding, and its message states whether all code had already been compiled. A graph from the compile cache counts
-    as compiled. Under pytest, the plugin discards code that earlier tests compiled. If the block raises, the exception
-    propagates and nothing is checked.
+    Code that was compiled before the block is reused and not observed. If nothing is compiled inside the block, the
+    check reports a finding, which states whether all code had already been compiled. A graph from the compile cache
+    counts as compiled. Under pytest, the plugin discards code that earlier tests compiled. If the block raises, the
+    exception propagates and nothing is checked.
 
     Args:
         max_graph_breaks: the number of allowed distinct graph breaks, as in ``check_compile``.
         max_recompiles: the number of allowed recompiles.
         accepted_breaks: fingerprints of graph breaks that do not count toward ``max_graph_breaks``.
-        budget: limits on counted quantities, ``Budget(max_graphs=2, max_syncs=0)``. If any of the preceding three
-            options is set, even to 0, it overrides the corresponding limit in ``budget``.
+        budget: limits on counted quantities, ``Budget(max_graphs=2, max_syncs=0)``. If ``max_graph_breaks``,
+            ``max_recompiles`` or ``accepted_breaks`` is set, even to 0, the option overrides the corresponding limit in
+            ``budget``.
         cudagraphs: if True, a skipped CUDA graph is a finding.
-        steady: set to True if all code was warmed up before the block: inside the block, nothing may be compiled, no
-            kernel may be autotuned and no CUDA graph may be recorded. With ``steady=True``, a block in which nothing is
-            compiled passes the check, provided that some code was compiled before the block.
+        steady: set to True if all code was warmed up before the block. In this case, nothing may be compiled, no kernel
+            may be autotuned and no CUDA graph may be recorded inside the block. With ``steady=True``, a block in which
+            nothing is compiled passes the check, provided that some code was compiled before the block.
         name: the name of the region in messages.
 
     Raises:

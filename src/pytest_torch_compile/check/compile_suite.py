@@ -31,9 +31,9 @@ class CompileSuite:
 
     Each item of ``shapes`` is an argument for ``make_inputs``, or a complete call (``sizes(...)`` creates a list of
     calls). ``options`` are passed to ``check_compile``. ``max_recompiles`` limits the total number of recompiles over
-    all ``shapes``. If it is None, the limit in the ``budget`` option applies; if that is not set either, one recompile
-    is allowed for each dimension whose size changes, because automatic dynamic shapes cause it. ``trains = False``
-    skips the training test.
+    all ``shapes``. If ``max_recompiles`` is None, the limit in the ``budget`` option applies. If ``budget`` sets no
+    limit either, one recompile is allowed for each dimension whose size changes, because automatic dynamic shapes cause
+    this recompile. ``trains = False`` skips the training test.
     """
 
     shapes: ClassVar[Sequence[Any]] = ()

@@ -58,7 +58,7 @@ def definition(target: Any) -> Location | None:
 
 def located(seen: Observation, target: Any, calls: Sequence[Call] = ()) -> None:
     """Replace locations in torch's files with the line where the target is defined. For each graph break, record the
-    NumPy scalars that its line uses.
+    NumPy scalars that its source line uses.
     """
     place = definition(target)
     if place is None or is_torch(place.file):

@@ -45,8 +45,8 @@ class Figure:
 
 @dataclass
 class Figures:
-    """The counts taken while code runs. ``generated`` contains the number of kernels that Inductor generated for each
-    call, and ``measured`` contains the quantities measured on a GPU, keyed by limit.
+    """The quantities that were counted while the code ran. ``generated`` contains the number of kernels that Inductor
+    generated for each call, and ``measured`` contains the quantities measured on a GPU, keyed by limit.
     """
 
     generated: list[int] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Figures:
 def require_countable(budget: Budget, work: Work | None = None, compiling: Compiling | None = None) -> None:
     """Reject limits on quantities that cannot be counted on this machine, because these limits could never be exceeded.
 
-    ``work`` is None in ``compile_guard``, which does not know in advance which code runs.
+    ``work`` is None in ``compile_guard``, which cannot know in advance which code will run.
 
     Raises:
         CompileUsageError: If a limited quantity cannot be counted; the message shows what is missing.

@@ -45,8 +45,8 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
 def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> Observation:
     """Return the observation without the effects of expected exceptions.
 
-    ``errors`` maps call numbers to the expected exceptions of the eager run. For these calls, the result omits graph
-    breaks at lines in the exception's traceback, compile errors, and recompiles that produced no graph.
+    ``errors`` maps call numbers to the expected exceptions of the eager run. For the calls in ``errors``, omit compile
+    errors, recompiles that produced no graph, and graph breaks at lines in the exception's traceback.
     """
     if not errors:
         return seen
@@ -61,8 +61,8 @@ def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> 
 def given_up(
     seen: Observation, errors: Mapping[int, BaseException], calls: Sequence[Call], budget: Budget
 ) -> list[Finding]:
-    """Return findings for functions that raised an exception while torch traced them. In later calls, torch runs these
-    functions entirely in eager, even if parts of them are already compiled.
+    """Return a finding for each function that raised an exception while torch traced the function. In later calls,
+    torch runs such a function entirely in eager, even if parts of the function are already compiled.
     """
     later = max((number for number, call in enumerate(calls, 1) if not call.exceptions), default=0)
     return [

@@ -37,16 +37,17 @@ def judge(
     dynamic: bool | None = None,
     stopped_at: Location | None = None,
 ) -> list[Finding]:
-    """Return the findings of one run. If compilation raised an exception, ``aborted`` is true, and compile errors and a
-    missing graph are not findings.
+    """Return the findings of one run. ``aborted`` is true if compilation raised an exception. In this case, no findings
+    are created for compile errors or a missing graph.
 
     ``expects_graphs`` is false if everything may have been compiled before the run. ``limit`` is torch's recompile
     limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from
     torch's defaults; if a deviation caused a finding, the finding mentions the deviation.
 
-    ``dynamic`` is the argument of ``torch.compile``. If a first run with ``fullgraph=True`` failed, and ``seen``
-    is from a second run without it, ``stopped_at`` is the line at which the first run failed. It is None if this torch
-    version captures the same ops with and without ``fullgraph=True``.
+    ``dynamic`` is the argument of this name that was passed to ``torch.compile``. If a first run with
+    ``fullgraph=True`` failed, and ``seen`` is from a second run without it, ``stopped_at`` is the line at which the
+    first run failed. ``stopped_at`` is None if this torch version captures the same ops with and without
+    ``fullgraph=True``.
     """
     findings = _graph_breaks(seen.graph_breaks, budget, stopped_at) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget, dynamic)
@@ -69,7 +70,7 @@ def _number(limit: int | Mapping[str, int]) -> int:
 
 
 def not_observable(undecided: Sequence[str]) -> list[Finding]:
-    """Return a finding if torch did not provide information that the check needs to pass."""
+    """Return a finding if torch did not provide information without which the check cannot pass."""
     if not undecided:
         return []
     message = "this check cannot pass, because torch did not provide information that the check needs"
@@ -105,7 +106,7 @@ def graph_break_finding(found: GraphBreak, total: str, breaks: Sequence[GraphBre
     """Return the finding for one graph break, with its source line, torch's message and the fix. ``total`` is the start
     of the finding's message: the number of the break, the number of all breaks, and the limit.
 
-    ``breaks`` contains all breaks of the run; any of the others may have caused this break.
+    ``breaks`` contains all breaks of the run, because another break may have caused this break.
     """
     place = found.location
     lines = [place.source] if place.source else []
@@ -123,8 +124,8 @@ def graph_break_finding(found: GraphBreak, total: str, breaks: Sequence[GraphBre
 
 
 def _captured_by_fullgraph(finding: Finding, stopped_at: Location, breaks: Sequence[GraphBreak]) -> Finding:
-    """Adapt the finding for a graph break at an op that torch captures with fullgraph=True: add the line at which
-    tracing stopped with fullgraph=True, and replace the hint with advice for that line.
+    """Adapt the finding for a graph break at an op that torch captures with ``fullgraph=True``. Add the line at which
+    tracing stopped with ``fullgraph=True``, and replace the hint with advice for this line.
     """
     place = (stopped_at.file, stopped_at.line)
     if finding.location is not None and place == (finding.location.file, finding.location.line):
@@ -270,7 +271,7 @@ def _cudagraph_skips(reasons: Sequence[str], runs: Sequence[CudagraphRuns]) -> l
 
 
 def merged_over_calls(findings: Iterable[Finding]) -> list[Finding]:
-    """Merge identical findings of several calls into one."""
+    """Merge identical findings of several calls into one finding."""
     groups: dict[Finding, list[int]] = {}
     for finding in findings:
         groups.setdefault(replace(finding, calls=()), []).extend(finding.calls)

@@ -20,11 +20,11 @@ from ..observation import Deviation, Location, Observation
 
 
 def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
-    """Raise an exception if the errors in the two records show that the check is not possible.
+    """Raise an exception if the errors in the two records show that the check cannot be performed.
 
     Raises:
-        CompileUsageError: If both runs raise unexpectedly, so the error is in the target. Also if memory ran out, the
-            compile cache is not writable, or the C++ compiler is missing or fails.
+        CompileUsageError: If both runs raise an unexpected exception (the error is in the target itself), memory ran
+            out, the compile cache is not writable, or the C++ compiler is missing or fails.
     """
     if isinstance(expected.error, CompileUsageError):
         raise expected.error
@@ -75,7 +75,7 @@ def machine_faults_named() -> Iterator[None]:
         fault = machine_fault(error, compiling=not isinstance(error, CompileUsageError))
         if not fault or fault in str(error):
             raise
-        raise usage_error(f"the check is not possible: {fault}", error) from None
+        raise usage_error(f"the check could not run: {fault}", error) from None
 
 
 def error_findings(
@@ -112,7 +112,7 @@ def error_findings(
 
 def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:
     """Return ``compared`` without the findings about exceptions in calls whose compilation failed, because the failed
-    compilation is reported as a separate finding.
+    compilation has a separate finding.
     """
     failed = {error.call for error in seen.errors if not error.swallowed}
     return [one for one in compared if one.kind != "exception" or not failed & set(one.calls)]

@@ -33,8 +33,8 @@ def require_warmup(warmup: int | None, calls: int) -> None:
 
 @contextmanager
 def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) -> Iterator[None]:
-    """Append the compilations inside the ``with`` block to ``late`` if call ``number``, which runs in the block, comes
-    after the ``warmup`` calls. Calls are counted from 1.
+    """Append the compilations inside the ``with`` block, in which call ``number`` runs, to ``late``. Compilations in
+    the first ``warmup`` calls are not appended. Calls are counted from 1.
     """
     if warmup is None or number <= warmup:
         yield

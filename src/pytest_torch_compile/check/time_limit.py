@@ -31,8 +31,8 @@ _limited = threading.local()
 
 
 class TimeIsUp(BaseException):
-    """Raised when a check takes too long. Not derived from ``Exception``, so that ``except Exception`` in the checked
-    code does not catch it.
+    """Raised when a check takes too long. ``TimeIsUp`` is not derived from ``Exception``, so that ``except Exception``
+    in the checked code does not catch it.
     """
 
 
@@ -68,7 +68,7 @@ class TimeLimit:
             wait, has_interrupted = SOON_SECONDS, True
 
     def end(self) -> None:
-        """Stop interrupting the check, because it has ended."""
+        """Stop interrupting the check, because the check has ended."""
         with self._lock:
             self._done.set()
 
@@ -80,7 +80,7 @@ class TimeLimit:
 
     def raise_in_main(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal: raise ``TimeIsUp`` in the main thread. If this thread is entering or exiting a context
-        manager, do not raise yet: the watching thread soon sends the signal again.
+        manager, do not raise yet: the thread that runs ``watch`` sends the signal again soon.
         """
         if self._done.is_set():
             return
@@ -116,8 +116,8 @@ def timeout_finding(frames: list[Location], seconds: float) -> Finding:
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[TimeLimit]:
-    """Interrupt the ``with`` block after ``seconds``; the yielded ``TimeLimit`` contains the finding. Has no effect
-    inside another ``time_limit`` block.
+    """Interrupt the ``with`` block after ``seconds``; the yielded ``TimeLimit`` contains the finding. Inside another
+    ``time_limit`` block, this function has no effect.
     """
     limit = TimeLimit(seconds or 0)
     if seconds is None or getattr(_limited, "now", False):

@@ -57,8 +57,9 @@ class Baseline:
         return lines
 
     def update(self, rows: Iterable[Row]) -> str:
-        """Store the results of all checked targets. The stored results of other targets are kept. If a target works so
-        far in this run, its stored result is kept too, because the skipped calls may decide it.
+        """Store the results of all checked targets, and keep the stored results of all other targets. Also keep a
+        target's stored result if no check of the target failed but some of its calls were skipped, because a skipped
+        call may fail.
         """
         entries = {row.test: _entry(row) for row in rows if row.verdict != UNCHECKED}
 

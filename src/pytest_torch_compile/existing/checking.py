@@ -38,9 +38,9 @@ _LASTING_STATE = frozenset({
 })  # fmt: skip
 
 
-# The number of times that a check makes a call that changes an object or variable each time, such as a counter. Code
-# that depends on it may recompile in every call, so three times. Two recompiles are allowed, for objects that the first
-# two calls create.
+# The number of times that a check repeats a call that changes an object or variable each time, such as a counter. Code
+# that depends on the counter may recompile in every repetition, which causes three recompiles. Two recompiles are
+# allowed, for objects that the first two calls create.
 _TIMES = 4
 
 # A line of a code object: the file and first line of the code object, and the line number.
@@ -49,11 +49,11 @@ Line = tuple[str, int, int]
 
 @dataclass
 class Checked:
-    """The result of checking one call to a target. It contains only data that can be pickled, because pytest-xdist
-    workers send it to the controller.
+    """The result of checking one call to a target. ``Checked`` contains only data that can be pickled, because
+    pytest-xdist workers send the results to the controller.
 
     ``refused`` is the reason why the call could not be checked. ``computes`` is false if the eager run called no torch
-    operation. ``passed_over`` is the reason why the call was skipped, if other calls have priority.
+    operation. ``passed_over`` is the reason why the call was skipped if other calls had priority.
     """
 
     target: str
@@ -154,7 +154,7 @@ def _check(target: Any, calls: Sequence[Call], wants_gradients: bool, rules: Rul
         done.times = _TIMES
         try:
             _compare(target, calls, done)
-        except CompileUsageError:  # for example, backward has freed what the repeated call needs
+        except CompileUsageError:  # for example, backward has freed buffers that the repeated call needs
             done.times = 1
         else:
             return
@@ -178,7 +178,7 @@ def _settings(rules: Rules) -> Any:
 
 def _lasting_state(values: Sequence[Any]) -> str:
     """Return the reason why a call cannot be repeated without side effects: the target or an argument refers to an
-    object whose state the check does not restore. Return an empty string if there is no such object.
+    object whose state the check does not restore. Return an empty string if the call can be repeated.
     """
     for value in reached(values):
         kind = type(value)
@@ -198,9 +198,9 @@ class _Tried:
 
 
 def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
-    """Run a call eagerly to determine whether it raises an exception, whether it runs torch operations, whether its
-    output requires gradients, which lines it executes, and whether each run changes the same object or variable, such
-    as a counter.
+    """Run a call eagerly. Determine whether the call raises an exception, runs torch operations or has an output that
+    requires gradients, which lines the call executes, and whether each run changes the same object or variable, such as
+    a counter.
     """
     with calm(), sandbox() as box:
         leg = Leg(work)
@@ -230,7 +230,7 @@ def _counts(leg: Leg, work: Work) -> bool:
 
 @contextmanager
 def _lines(owns: Callable[[str], bool]) -> Iterator[set[Line]]:
-    """Yield a set that collects the package's lines that run inside the ``with`` block."""
+    """Yield a set that receives each line of the package that runs inside the ``with`` block."""
     lines: set[Line] = set()
 
     def in_frame(frame: FrameType, event: str, argument: Any) -> Any:
@@ -250,7 +250,7 @@ def _lines(owns: Callable[[str], bool]) -> Iterator[set[Line]]:
 
 
 class _Counting(TorchFunctionMode):
-    """Counts the torch operations that return a tensor that is not one of their arguments."""
+    """Counts the torch operations that return a new tensor rather than one of their arguments."""
 
     def __init__(self) -> None:
         super().__init__()

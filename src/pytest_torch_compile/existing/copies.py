@@ -1,6 +1,6 @@
 """Copy a call's arguments, if they are small, so that the check of a later call can run this call first.
 
-Only copies are kept, not the tensors of the test.
+This module stores copies of tensors, and no references to the test's tensors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_BYTES_IN_ALL = 64 << 20
 
 
 class NotCopied(Exception):
-    """Raised when an argument is not a plain value, a small tensor, or a container of these."""
+    """Raised when an argument is not a plain value, a small tensor, or a container of such values and tensors."""
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ class ExistingItem(pytest.Item):
 
     @classmethod
     def of(cls, session: pytest.Session, row: Row, known: str = "") -> ExistingItem:
-        """Create the test for a row of the table. ``known`` is the reason why the test is expected to fail; it is empty
-        if the test is expected to pass.
+        """Create the test for one row of the table of targets. ``known`` is the reason why the test is expected to
+        fail; it is empty if the test is expected to pass.
         """
         return cls.from_parent(session, name=row.test, nodeid=row.test, row=row, known=known)
 

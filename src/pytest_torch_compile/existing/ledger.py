@@ -45,7 +45,7 @@ class Family:
     """The calls to one target that differ from each other only in sizes.
 
     ``confirmed`` is true after the plugin has checked a call for which torch can reuse an existing graph despite other
-    sizes. One such call is checked, because Python code may depend on sizes.
+    sizes. The plugin checks one call that can reuse a graph, because Python code may depend on sizes.
     """
 
     dynamic: AutomaticDynamic = field(default_factory=AutomaticDynamic)
@@ -60,7 +60,7 @@ class Family:
 
 @dataclass
 class Noticed:
-    """What is known about one target: the number of calls from outside the package, the groups of calls that differ
+    """The information about one target: the number of calls from outside the package, the groups of calls that differ
     only in sizes (families), and the checks.
     """
 
@@ -95,7 +95,9 @@ class Ledger:
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether another check would exceed the time limit. The first attempt in a run may exceed the limit."""
+        """Whether another check would exceed the time limit. The first attempt to check a call in a run may exceed the
+        limit.
+        """
         has_tried = bool(self._checks or self._in_vain)
         return has_tried and self.time.left <= (self.usual if self._checks else 0.0)
 
@@ -126,7 +128,7 @@ class Ledger:
         return family
 
     def why_not(self, name: str, lines: set[Line], trains: bool) -> str:
-        """Return the reason not to check a call now, or an empty string if it should be checked."""
+        """Return the reason not to check a call now, or an empty string if the call should be checked."""
         target = self.targets[name]
         is_new = not lines <= target.lines or (trains and not target.trained)
         due = not target.checks or self.time.spent < self._allowed(target.checks)
@@ -138,9 +140,10 @@ class Ledger:
 
     @property
     def _may_look_further(self) -> bool:
-        """Whether a target that already had an eager run may have another. Either these runs took less than their share
-        of the time, or there is time to spare: the checks so far took less time than was available, and the remaining
-        time is more than twice what other targets need.
+        """Whether a target that has already been run in eager may be run again. Another eager run is allowed while the
+        eager runs that led to no check have taken less than a fixed share of the time. It is also allowed if there is
+        time to spare: the checks so far have taken less time than was available, and the remaining time is more than
+        twice the time that other targets need.
         """
         available = self.time.limit * self.time.progress
         spare = self.time.spent < available and self.time.left > 2 * self._kept_for_others
@@ -148,8 +151,8 @@ class Ledger:
 
     @property
     def _kept_for_others(self) -> float:
-        """The estimated seconds needed to check the first calls of other targets, assuming that the rest of the run is
-        like the run so far.
+        """The estimated number of seconds needed to check the first calls of other targets, assuming that the rest of
+        the run is like the run so far.
         """
         progress = self.time.progress
         return self._on_first_checks * (1.0 - progress) / progress
@@ -162,8 +165,9 @@ class Ledger:
         return self.time.limit * self.time.progress * share
 
     def sequence(self, family: Family, seen: Signature) -> tuple[list[Call], int]:
-        """Return new copies of a family's earlier calls, and the number of recompiles that are necessary to run these
-        calls and then the call with the signature ``seen``. Return no calls if some of them were not copied.
+        """Return new copies of a family's earlier calls, and the number of recompiles that are necessary to run the
+        earlier calls and then the call with the signature ``seen``. Return no calls if some of the earlier calls were
+        not copied.
         """
         earlier = [copied.call() for copied in family.earlier]
         if len(earlier) < family.shapes:  # not all earlier calls were copied, so the number of recompiles is unknown
@@ -225,7 +229,7 @@ class Ledger:
         family.skipped.setdefault(seen.sizes, []).append(why)
 
     def _no_longer_left_out(self, target: Noticed, family: Family, seen: Signature) -> None:
-        """Forget that calls with these sizes were skipped, because such a call has now been checked."""
+        """Forget that calls with these sizes were skipped, because a call with the same sizes has now been checked."""
         for why in family.skipped.pop(seen.sizes, []):
             target.left_out[why] -= 1
             if not target.left_out[why]:

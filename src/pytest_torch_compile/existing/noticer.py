@@ -34,7 +34,9 @@ _REPLACED = "the test has replaced {}"
 
 
 class Noticer:
-    """An observer of the calls that tests make into the package. It selects the calls to check, and runs the checks."""
+    """An observer of the calls that tests make into the package. The observer selects the calls to check, and runs the
+    checks.
+    """
 
     def __init__(
         self,

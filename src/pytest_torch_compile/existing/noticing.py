@@ -3,7 +3,7 @@
 On Python 3.12 and later, ``sys.monitoring`` reports only calls to the selected code objects, and does not slow down
 other code. On earlier versions, a trace function is notified of every call to a Python function, but not of the lines
 that the function executes. If coverage is measured, a trace function is already in use, so a profile function is used
-instead. Both slow down all Python code. Calls in other threads are not observed.
+instead. Trace functions and profile functions slow down all Python code. Calls in other threads are not observed.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ class Taken(RuntimeError):
 class Noticing:
     """An observer of each call to the selected code objects while a test runs.
 
-    ``known`` contains the ids of these code objects, and ``modules`` the names of their modules. ``hear`` is called
-    with the frame of a call before the frame's first line runs. It is not called if the caller's module is inside the
-    package, according to ``is_inside``: most calls are of this kind, and ignoring them must be fast.
+    ``known`` contains the ids of the selected code objects, and ``modules`` contains the names of their modules.
+    ``hear`` is called with the frame of a call before the frame's first line runs. ``hear`` is not called if the
+    caller's module is inside the package, according to ``is_inside``. Most calls come from inside the package, so they
+    must be ignored quickly.
     """
 
     def __init__(
@@ -53,8 +54,8 @@ class Noticing:
 
     @property
     def seconds(self) -> float:
-        """The estimated number of seconds by which observing has slowed the tests down. It is 0 on Python 3.12 and
-        later, where only the selected code becomes slower.
+        """The estimated number of seconds by which observing calls has slowed the tests down. The estimate is 0 on
+        Python 3.12 and later, where only the selected code becomes slower.
         """
         return self._events * (self._seconds_per_event or 0.0)
 
@@ -86,7 +87,8 @@ class Noticing:
 
     def _concerns(self, frame: FrameType) -> bool:
         """Return whether to handle a call to a function in one of the modules. The code is compared last, because
-        Python audits ``f_code`` and ``id``, which makes them slow once there is an audit hook (see ``undisturbed``).
+        reading ``f_code`` and calling ``id`` raise audit events, which are slow once there is an audit hook (see
+        ``undisturbed``).
         """
         return not self._is_from_inside(frame) and id(frame.f_code) in self._known
 
@@ -95,8 +97,8 @@ class Noticing:
         return caller is not None and self._is_inside(str(caller.f_globals.get("__name__", "")))
 
     def _handle(self, frame: FrameType) -> None:
-        """Pass a frame to ``hear``. Any profiler is suspended, so that the profiler does not record the plugin's own
-        work.
+        """Pass a frame to ``hear``. Suspend any profiler meanwhile, so that the profiler does not record the plugin's
+        own work.
         """
         try:
             with profile_function(None):

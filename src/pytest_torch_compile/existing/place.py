@@ -30,7 +30,7 @@ _RUNNERS = ("_pytest.python", "_pytest.unittest", "unittest.case", f"{OWN}.exist
 @dataclass(frozen=True)
 class Place:
     """The circumstances of a call from outside the package. ``refused`` is the reason why no check may run during this
-    call; it is empty if a check may run. ``wants_gradients`` is true if the test seems to compute gradients.
+    call, or an empty string if a check may run. ``wants_gradients`` is true if the test seems to compute gradients.
     """
 
     refused: str = ""
@@ -72,7 +72,7 @@ def _refused_now() -> str:
 
 
 def _may_interfere(thread: threading.Thread) -> bool:
-    """Return whether a thread may hold a lock or modify the test's objects.
+    """Return whether a thread other than the main thread may hold a lock or modify the test's objects.
 
     Daemon threads and the idle threads of a thread pool are ignored. For example, Inductor's pool has idle threads
     after a compilation.
@@ -95,11 +95,11 @@ def names_backward(code: CodeType) -> bool:
 
 
 class Parts:
-    """The functions, classes and other values in the package's modules. They are examined to detect whether a test has
-    replaced one of them. ``owns`` returns whether a module belongs to the package.
+    """The functions, classes and other values in the package's modules, examined to detect whether a test has replaced
+    one of them. ``owns`` returns whether a module belongs to the package.
 
-    ``replaced`` runs before each check. To save time, it skips modules and classes whose values are still the same
-    objects.
+    ``replaced`` runs before each check. To save time, ``replaced`` skips modules and classes whose values are still the
+    same objects.
     """
 
     def __init__(self, owns: Callable[[str], bool]) -> None:
@@ -108,7 +108,9 @@ class Parts:
         self._classes: dict[str, list[Any]] = {}
 
     def replaced(self) -> str:
-        """Return the name of a value that is now a mock or a function from a test file; empty if there is none."""
+        """Return the name of a value that a test has replaced with a mock or with a function from a test file, or an
+        empty string if no value has been replaced.
+        """
         for path, module in list(sys.modules.items()):
             if not self._owns(path):
                 continue
@@ -142,8 +144,8 @@ def _home(kind: Any) -> str:
 
 
 def _is_of_a_test(value: object) -> bool:
-    """Return whether a value is a mock or a function from a test file, neither of which occurs in a library. This
-    function does not call any method of the value.
+    """Return whether a value is a mock or a function from a test file. A library contains such a value only if a test
+    has put it there. This function does not call any method of the value.
     """
     if type(value) is FunctionType:
         home = str(value.__globals__.get("__name__", "")).rpartition(".")[2]

@@ -36,8 +36,8 @@ class WrittenCall:
 
     @property
     def needs_call(self) -> bool:
-        """Whether the source must be ``call(...)`` instead of only the arguments. This is the case for keyword
-        arguments, for a call without arguments, and for a call without gradients.
+        """Whether the source must be ``call(...)`` instead of only the arguments. A call with keyword arguments,
+        without arguments or without gradients requires ``call(...)``.
         """
         return self.no_grad or bool(self.kwargs) or not self.args
 
@@ -146,7 +146,8 @@ class Recipes:
 
     def _public_name(self, kind: type) -> str:
         """Return the full name of a class, such as ``package.module.Class``. If several public modules of the package
-        contain the class, use the module with the shortest name. Return an empty string if none contains it.
+        contain the class, use the module with the shortest name. Return an empty string if no public module contains
+        the class.
         """
         modules = [name for name in list(sys.modules) if self.owns(name) and "._" not in name]
         homes = [name for name in modules if vars(sys.modules[name]).get(kind.__name__) is kind]
@@ -183,7 +184,7 @@ def _tensor(tensor: torch.Tensor) -> str:
 
 
 def _bounds(low: float, high: float, floating: bool) -> list[str]:
-    """Return the arguments ``low`` and ``high`` for values in this range. The range is exact for integers; for
+    """Return the arguments ``low`` and ``high`` for values in this range. The range is exact for integers. For
     floating-point numbers, the bounds are widened to a power of ten, or to 255, the maximum in images.
     """
     if floating:

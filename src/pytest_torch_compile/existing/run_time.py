@@ -24,8 +24,8 @@ class RunTime:
     """The duration of a run, and the time that its checks may take.
 
     The limit for a run with checks is ``seconds`` or three times the duration of a run without checks, whichever is
-    longer; the checks alone take at most ``seconds``. All the time that the plugin uses while a test runs counts as
-    time for checks, not only the checks themselves.
+    longer. The checks alone take at most ``seconds``. All the time that the plugin uses while a test runs counts as
+    time for checks.
 
     ``began`` is the time at which the run began, and ``progress`` is the fraction of tests that have begun.
     ``observing`` is the number of seconds by which observing calls has slowed the tests down, and ``on_checks`` is the
@@ -40,7 +40,7 @@ class RunTime:
     _before_tests: float | None = None
 
     def note_progress(self, progress: float) -> None:
-        """Record that a test begins, and the fraction of tests that have begun."""
+        """Record that a test begins, and record the fraction of tests that have begun."""
         if self._before_tests is None:
             self._before_tests = now() - self.began
         self.progress = progress
@@ -56,12 +56,12 @@ class RunTime:
 
     @property
     def spent(self) -> float:
-        """The seconds that the plugin has used so far."""
+        """The number of seconds that the plugin has used so far."""
         return self.on_checks + self.observing
 
     @property
     def plain(self) -> float:
-        """The estimated duration of the whole run without checks in seconds, assuming that the remaining tests are like
+        """The estimated duration in seconds of the whole run without checks, assuming that the remaining tests are like
         the tests so far.
         """
         before = self._before_tests or 0.0
@@ -69,7 +69,7 @@ class RunTime:
 
     @property
     def limit(self) -> float:
-        """The seconds that all checks together may take."""
+        """The number of seconds that all checks together may take."""
         plain = self.plain
         by_time = self.seconds * (1 - _ROOM_AT_THE_END) - plain
         by_plain_run = 2 * plain * (1 - _ROOM_FOR_OBSERVING)
@@ -77,7 +77,9 @@ class RunTime:
 
     @property
     def left(self) -> float:
-        """The seconds that remain for checks, assuming that observing the remaining tests takes as long as so far."""
+        """The number of seconds that remain for checks, assuming that observing the calls takes the same time per test
+        as so far.
+        """
         observing = self.observing * (1.0 - self.progress) / self.progress
         return max(0.0, self.limit - self.spent - observing)
 

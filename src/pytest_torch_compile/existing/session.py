@@ -170,7 +170,7 @@ class ExistingSession:
         """Yield lines about the comparison with the baseline, the baseline's update, and the test files that were
         written.
 
-        There are no lines for a run that did not finish.
+        If the run did not finish, yield no lines.
         """
         if self._baseline is None:
             return

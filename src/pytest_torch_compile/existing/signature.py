@@ -91,8 +91,8 @@ def _tensor(tensor: torch.Tensor, sizes: list[int]) -> Any:
 
 @dataclass
 class AutomaticDynamic:
-    """A prediction of what torch's automatic dynamic shapes do for a sequence of calls: which calls compile, and which
-    calls reuse a graph.
+    """A prediction of the effect of torch's automatic dynamic shapes on a sequence of calls: which calls compile, and
+    which calls reuse a graph.
 
     The first graph has fixed sizes. If a size differs from its value in the previous graph, it is dynamic in the new
     graph and in all later graphs, except that the values 0 and 1 are always fixed. If two dynamic sizes are equal when

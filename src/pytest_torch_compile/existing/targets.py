@@ -45,8 +45,8 @@ class _Entry:
 
 @dataclass
 class Targets:
-    """The entry points into one package, keyed by the id of the code object that runs first. ``modules`` contains
-    the names of their modules. ``patterns`` selects targets by public name.
+    """The entry points into one package, keyed by the id of the code object that runs first. ``modules`` contains the
+    names of the modules that define the targets. ``patterns`` selects targets by public name.
     """
 
     package: str
@@ -122,8 +122,8 @@ class Targets:
         return self._narrowed(Called(f"{name}.{entry.function.__name__}", method, args, kwargs))
 
     def module_of(self, name: str) -> str:
-        """Return the longest imported module in a public name. The full name is never returned, because a function may
-        have the same name as a module.
+        """Return the longest prefix of a public name that is an imported module. The full name is never returned,
+        because a function may have the same name as a module.
         """
         module = name.rpartition(".")[0]
         while module and module not in sys.modules:
@@ -177,8 +177,8 @@ def _as_function(value: Any) -> types.FunctionType | None:
 
 
 def _methods(kind: type, name: str) -> Iterator[_Entry]:
-    """Yield the public methods that a class itself defines, and its ``__call__`` method, even if a base class defines
-    it. Calls through ``torch.nn.Module.__call__`` are observed separately.
+    """Yield the public methods that a class itself defines, and the class's ``__call__`` method, even if a base class
+    defines ``__call__``. Calls through ``torch.nn.Module.__call__`` are observed separately.
     """
     if issubclass(kind, _CALLED_BY_TORCH):
         return
@@ -200,8 +200,8 @@ def _methods(kind: type, name: str) -> Iterator[_Entry]:
 
 
 def _closes_over(function: types.FunctionType, values: Mapping[str, Any]) -> bool:
-    """Return whether a frame's variables include this function's closure. Functions that one decorator created share a
-    code object, and only their closures distinguish them.
+    """Return whether a frame's variables include this function's closure. Functions that were created by the same
+    decorator share a code object, and only their closures distinguish them.
     """
     names = function.__code__.co_freevars
     for name, cell in zip(names, function.__closure__ or (), strict=True):

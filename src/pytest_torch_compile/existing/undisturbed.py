@@ -31,14 +31,14 @@ _OWN = __name__.partition(".")[0]
 
 
 class SideEffect(BaseException):
-    """Raised when the checked code is about to change something that cannot be restored. It is a ``BaseException``, so
-    that ``except Exception`` in the checked code does not catch it.
+    """Raised when the checked code is about to change something that cannot be restored. ``SideEffect`` is derived
+    directly from ``BaseException``, so that ``except Exception`` in the checked code does not catch it.
     """
 
 
 class _Guard:
-    """The audit hook that raises ``SideEffect``. Python cannot remove an audit hook, so this hook allows everything
-    while no check runs.
+    """The audit hook that raises ``SideEffect``. Python cannot remove an audit hook, so this hook does nothing while no
+    check runs.
     """
 
     def __init__(self) -> None:

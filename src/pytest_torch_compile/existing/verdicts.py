@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ..observation import GraphBreak, Location
     from .checking import Checked
 
-# A target works so far if all checks passed, but a limit prevented the checks of other calls to it. Results that differ
-# are wrong; different state, such as a cache that only eager code fills, may be intended.
+# "works so far": all checks of the target passed, but a limit prevented checks of other calls to the target. "wrong"
+# means that results differ; different state, such as a cache that only eager code fills, may be intended.
 WORKS, SO_FAR, RECOMPILES, BREAKS, FAILS, STATE, WRONG, UNCHECKED = (
     "works", "works so far", "recompiles", "breaks", "does not compile", "different state", "wrong", "not checked",
 )  # fmt: skip
@@ -81,7 +81,9 @@ def rows(results: Iterable[Checked], left_out: dict[str, dict[str, int]], packag
 
 
 def _row(name: str, results: list[Checked], left_out: dict[str, int], idle: int, package: str) -> Row:
-    """Return the row of a target. ``idle`` is the number of its calls that ran in eager and used no torch operation."""
+    """Return the row of a target. ``idle`` is the number of the target's calls that ran in eager and used no torch
+    operation.
+    """
     checks = sum(one.report is not None for one in results)
     row = Row(name, checks=checks, left_out=sum(left_out.values()), results=results)
     verdicts = [verdict_of(report) for report in row.reports]
@@ -98,7 +100,7 @@ def _row(name: str, results: list[Checked], left_out: dict[str, int], idle: int,
 
 
 def _limits(results: Iterable[Checked], left_out: dict[str, int]) -> Counter[str]:
-    """Return how many calls each limit skipped or stopped."""
+    """Return the number of calls that were skipped or stopped because of each limit."""
     stopped = Counter(one.refused for one in results if one.took_too_long)
     return stopped + Counter({reason: calls for reason, calls in left_out.items() if reason != LIKE_OTHERS})
 
@@ -132,7 +134,7 @@ def _detail(row: Row, package: str) -> str:
 
 def _line(found: GraphBreak, package: str) -> Location:
     """Return the location of a break. For a break that the package causes inside the standard library, such as in
-    ``copy.deepcopy``, this is the innermost line of the package that leads to the break.
+    ``copy.deepcopy``, return the innermost line of the package that leads to the break.
     """
     own = [line for line in (*found.callers, found.location) if f"/{package}/" in line.file.replace("\\", "/")]
     is_others = found.module and found.module.partition(".")[0] != package

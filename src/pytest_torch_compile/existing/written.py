@@ -21,12 +21,12 @@ from .verdicts import VERDICTS, Row, short_path, verdict_of
 _HEAD = '''"""Check that {module} works under torch.compile.
 
 Run these tests with {run}; {backend}.
-They need pytest-torch-compile, which wrote them, and which overwrites this file if it writes tests again:
-pytest --compile-existing={given} --compile-write-tests
+They require pytest-torch-compile. The following command created this file, and overwrites the file when it
+is run again: pytest --compile-existing={given} --compile-write-tests
 
-A test passes if each call compiles to one graph, and gives the same outputs, in-place writes and, with
-train=True, gradients as in eager. The calls come from the package's tests. The inputs are random. Their
-shapes and dtypes are the same as in those tests, and their value ranges are similar.
+A test passes if each call compiles to one graph, and outputs and in-place writes (with train=True, also
+gradients) are the same as in eager. The calls come from the package's tests. The inputs are random, but
+have the same shapes and dtypes as in the package's tests, and similar value ranges.
 {notes}"""
 
 {imports}
@@ -42,8 +42,8 @@ def tensor(*shape, dtype=torch.float32, device="cpu", low=0, high=1, grad=False)
 '''
 # Notes in the head of a file whose tests contain these words.
 _NOTES = {
-    "max_recompiles=": "max_recompiles is the number of recompiles that torch.compile needs for the sizes in `calls`\n"
-    "(for repeated calls, two more).\n",
+    "max_recompiles=": "max_recompiles is the number of recompiles that torch.compile needs for the sizes in `calls`,\n"
+    "plus two if a call is repeated.\n",
     "compile_known_failure(": "The marked tests failed with torch {torch}. A marked test that passes is reported as "
     "failed: remove its mark.\n",
 }
@@ -96,7 +96,7 @@ def _head(module: str, sources: list[str], given: str, fast: bool) -> str:
     if "calls=[" in text:
         imports += ["", "from pytest_torch_compile import call"]
     run = "pytest --compile-fast" if fast else f"pytest --compile-backend={settings.current.check_backend}"
-    backend = "this option skips code generation" if fast else "the backend is the same as in the run that wrote them"
+    backend = "this option skips code generation" if fast else "the backend is the same as in the original run"
     return _HEAD.format(module=module, given=given, run=run, backend=backend, notes=notes, imports="\n".join(imports))
 
 
@@ -166,7 +166,8 @@ def _body(row: Row, one: Checked, name: str) -> str:
 
 
 def _tried(module: str, row: Row, body: str, fast: bool) -> tuple[list[str], str]:
-    """Run the test with generated inputs. Return the kinds of its findings, and a short form of the first finding.
+    """Run the test with generated inputs. Return the kinds of the test's findings, and a short form of the first
+    finding.
 
     Raises:
         Exception: If eager cannot run with these inputs.

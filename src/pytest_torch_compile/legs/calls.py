@@ -58,7 +58,7 @@ class Call:
 
 
 def call(*args: Any, **kwargs: Any) -> Call:
-    """Create a call to the target with these arguments, for use in ``calls=``."""
+    """Create a call to the target with these arguments, as an item of ``calls=``."""
     return Call(args, kwargs)
 
 
@@ -146,7 +146,7 @@ def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any
     check.
 
     Raises:
-        CompileUsageError: If the caller passes both arguments and ``calls=``, or passes neither. Also if ``calls=`` is
+        CompileUsageError: If the caller passes both arguments and ``calls=``, or passes neither, or if ``calls=`` is
             empty or is not a list of calls.
     """
     if calls is None:

@@ -118,7 +118,7 @@ class Compiling:
 
     @property
     def wants_cudagraphs(self) -> bool:
-        """Whether the backend, the mode or an option requests CUDA graphs. If so, the check reports skipped CUDA
+        """Whether the backend, the mode or an option requests CUDA graphs, so that the check must report skipped CUDA
         graphs.
         """
         asked = (self.options or {}).get("triton.cudagraphs", False)

@@ -31,8 +31,8 @@ def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
     """Replace the data of every tensor in the snapshot with the result of ``change``, for one run of the calls.
 
     Where possible, the tensor objects stay the same, and their new data is in new memory. Tensors that shared a storage
-    share a new storage. Tensor objects whose data cannot be replaced are replaced themselves. Examples are tensors with
-    a ``grad_fn``, wrapper subclasses and inference tensors.
+    share a new storage. Tensor objects whose data cannot be replaced, such as tensors with a ``grad_fn``, wrapper
+    subclasses and inference tensors, are replaced by new objects.
     """
     bases: dict[tuple[Any, ...], torch.Tensor] = {}
     for tensor in snapshot.tensors():

@@ -10,8 +10,8 @@ import torch
 
 def cotangents(tensors: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
     """Return a random gradient for each output tensor; backward starts from these gradients. The same seed always
-    produces the same gradients. If backward started from the sum of all elements, errors of opposite sign would cancel
-    out.
+    produces the same gradients. The gradients are random, because errors of opposite sign would cancel out if backward
+    started from the sum of all elements.
     """
     generator = torch.Generator("cpu").manual_seed(seed)
     return [_cotangent(tensor, generator) for tensor in tensors]

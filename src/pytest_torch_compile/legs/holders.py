@@ -45,8 +45,8 @@ class Holder(Protocol):
 
 @dataclass
 class Variable:
-    """A global variable, a closed-over variable, a context variable, or a function default. ``assign`` sets
-    the variable. It is None for a function default, which is never replaced.
+    """A global variable, a closed-over variable, a context variable, or a function default. ``assign`` sets the
+    variable; for a function default, which is never replaced, ``assign`` is None.
     """
 
     key: Key
@@ -127,7 +127,7 @@ class Attributes:
         self._base: Any = threading.local if is_a(value, threading.local) else object
 
     def has(self, content: tuple[type, dict[str, Any]]) -> bool:
-        """Return whether the object has this class and these attributes."""
+        """Return whether the object has this class and exactly these attributes with these values."""
         return type(self.value) is content[0] and same_values(attributes(self.value), content[1])
 
     def read(self) -> tuple[type, dict[str, Any]]:
@@ -154,7 +154,7 @@ class Attributes:
 
 
 def _reorder(value: Any, held: dict[str, Any]) -> None:
-    """Restore the order of ``__dict__``. Deleting an attribute and setting it again moves it to the end."""
+    """Restore the order of ``__dict__``, because an attribute that is deleted and set again moves to the end."""
     table = getattr(value, "__dict__", None)
     if type(table) is dict and list(table) != [name for name in held if name in table]:
         ordered = {name: held[name] for name in held if name in table}
@@ -175,7 +175,7 @@ class ClassAttributes:
         self.key = ("class", id(kind))
 
     def has(self, content: dict[str, Any]) -> bool:
-        """Return whether the class has these attributes."""
+        """Return whether the class has exactly these attributes with these values."""
         return same_values(self.read(), content)
 
     def read(self) -> dict[str, Any]:
@@ -267,7 +267,7 @@ class TensorObject:
         self.key = ("tensor", id(tensor))
 
     def has(self, content: TensorState) -> bool:
-        """Return whether the tensor's current contents equal ``content``."""
+        """Return whether the tensor's current state equals ``content``."""
         return content.is_as(TensorState.of(self.value))
 
     def read(self) -> TensorState:
@@ -284,7 +284,7 @@ class TensorObject:
 
 
 class Memory:
-    """A holder (see ``Holder``) of a range of bytes in a storage. The bytes are the data of one or more tensors. If
+    """A holder (see ``Holder``) of a range of bytes in a storage, which contains the data of one or more tensors. If
     ``on_host`` is true, copies of the bytes are kept in host memory.
     """
 
@@ -315,7 +315,7 @@ class Memory:
         self.extent.live().copy_(content)
 
     def replaced(self, content: torch.Tensor, replace: Replace) -> torch.Tensor:
-        """Return the content unchanged. It is a copy of bytes, which contains no references to objects."""
+        """Return the content unchanged, because a copy of bytes contains no references to objects."""
         return content
 
 

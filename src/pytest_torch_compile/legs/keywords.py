@@ -24,7 +24,7 @@ class Keywords:
     """The options of a function that runs a target, such as ``check_compile``.
 
     ``holder`` is the name of the option that contains the target's arguments: ``calls`` for a check, ``kwargs`` for a
-    measurement. If the caller passes this option, all other keywords are treated as options.
+    measurement. If the caller passes the option ``holder``, all other keywords are treated as options.
     """
 
     function: str
@@ -60,7 +60,7 @@ class Keywords:
         """Split the keywords of one call into options and the target's keywords.
 
         Raises:
-            CompileUsageError: For the same reasons as ``require_clear``.
+            CompileUsageError: If a keyword is ambiguous or misspelled; the message shows the alternatives.
         """
         self.require_clear(target, args, given)
         options = {name: value for name, value in given.items() if name in self.options}

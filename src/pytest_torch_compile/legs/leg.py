@@ -66,7 +66,7 @@ class Work:
 
 class World:
     """The state that all runs share with the caller: all objects that are reachable from the target and the calls, and
-    the variables to which their code refers by name. Each run restores this state afterwards.
+    the variables to which their code refers by name. This shared state is restored after each run.
     """
 
     def __init__(self, work: Work) -> None:
@@ -90,8 +90,8 @@ class World:
                 self.names.listening(False)
 
     def not_observable(self) -> list[str]:
-        """Return a list with one line, which contains the types whose state can be neither compared nor restored. The
-        list is empty if there are no such types.
+        """Return a list with one line, which contains the types whose state can be neither compared nor restored.
+        Return an empty list if the state of all types can be compared and restored.
         """
         return self.snapshot.not_observable()
 
@@ -173,8 +173,8 @@ class Leg:
 
     @property
     def has_drawn(self) -> bool:
-        """Whether the calls so far have drawn random numbers from torch's default generators. Also true if a call
-        initialized a device, because it is unknown whether the call drew random numbers on that device.
+        """Whether the calls so far have drawn random numbers from torch's default generators. ``has_drawn`` is also
+        true if a call initialized a device, because it is unknown whether the call drew random numbers on that device.
         """
         if self._rng.keys() != self._seeded.keys():
             return True
@@ -298,7 +298,7 @@ class Leg:
             torch.autograd.backward(unique, self._cotangents(unique, index))
 
     def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
-        """Return the gradients from which backward starts in call ``index``. They are the same in eager and compiled
+        """Return the gradients from which backward starts in call ``index``, which are the same in eager and compiled
         runs.
         """
         return cotangents(outputs, self._work.seed + index)
@@ -372,7 +372,7 @@ def _whole(tensor: Any) -> Any:
 
 
 def _eager(target: Any) -> Callable[..., Any]:
-    """Wrap the target so that all of it runs eagerly, even if it compiles parts of itself."""
+    """Wrap the target so that the whole target runs eagerly, even if it compiles parts of itself."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         with torch.compiler.set_stance("force_eager"):

@@ -1,8 +1,8 @@
 """Find state to which code refers by name: global variables, attributes of classes and functions, and the objects that
 these variables and attributes contain.
 
-This state is found during the eager run: when a function starts, the names in its code are resolved before the code can
-change anything.
+State to which code refers by name is found during the eager run: when a function starts, the names in its code are
+resolved before the code can change anything.
 """
 
 from __future__ import annotations
@@ -184,7 +184,8 @@ def _function_of(value: Any) -> types.FunctionType | None:
 
 def _file_of_module(module: types.ModuleType) -> str:
     """Return the file of a module. If a module without a file was created at run time, return a placeholder that
-    ``is_own`` treats as user code. If it was imported (for example, a built-in module), return an empty string.
+    ``is_own`` treats as user code. If a module without a file was imported (for example, a built-in module), return an
+    empty string.
     """
     own = vars(module)
     return own.get("__file__") or ("" if own.get("__spec__") else "<made at run time>")

@@ -61,7 +61,7 @@ class _Walk:
         self._placed_by_torch: set[int] = set()
 
     def enter(self, value: Any, path: str, kind: str) -> None:
-        """Visit the parts of the target. The recorded paths are relative to the target."""
+        """Visit the parts of the target, and record their paths relative to the target."""
         self._seen.add(id(value))
         for text, part in self._parts(value):
             if not text or (is_a(part, torch.nn.Module) and is_a(value, torch.nn.Module)):
@@ -130,8 +130,8 @@ def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
     """Return the parts of an optimizer that torch changes when it traces a step on a GPU: the parameter groups and the
     scalar tensors in the state.
 
-    torch sets ``capturable`` in the groups (up to torch 2.14, it stays set), and keeps scalars such as step counts on
-    the GPU instead of the CPU. So ``capturable`` and the devices of these scalars are not compared.
+    torch sets ``capturable`` in the groups (up to torch 2.14, ``capturable`` stays set), and keeps scalars such as step
+    counts on the GPU instead of the CPU. So ``capturable`` and the devices of these scalars are not compared.
     """
     groups = optimizer.__dict__.get("param_groups", ())
     states = optimizer.__dict__.get("state", {}).values()
@@ -192,14 +192,14 @@ def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) ->
 
 
 def _by_class(mapping: dict[Any, Any], snapshot: Snapshot) -> set[int]:
-    """Return the positions of the entries whose key is a class and in which code caches a fact about this class. These
-    entries are not compared.
+    """Return the positions of the dict entries that cache a fact about a class, which is the entry's key. Cache entries
+    are not compared.
 
-    An entry for a tensor class, or for a collection of classes that contains one, is always treated as a cache, because
-    eager code has an entry for ``Tensor`` where code that torch traces has one for ``FakeTensor``. An entry for another
-    class is treated as a cache only if it is new, and its value is a bool, None, a class or a function; libraries such
-    as tensordict fill these caches only in eager code. Any other entry may be state, such as a counter or a flag, so it
-    is compared.
+    An entry whose key is a tensor class, or a collection of classes that contains a tensor class, is always treated as
+    a cache. The reason is that eager code adds an entry for ``Tensor`` where traced code adds an entry for
+    ``FakeTensor``. An entry for another class is treated as a cache only if the entry is new and its value is a bool,
+    None, a class or a function; libraries such as tensordict fill these caches only in eager code. All other entries
+    are compared, because they may be state, such as a counter or a flag.
     """
     before = snapshot.initial.get(("items", id(mapping)))
     known = None if before is None else {id(key) for key, _ in before}

@@ -1,7 +1,7 @@
-"""Walk the contents of objects: attributes, items, closed-over variables, defaults, gradients, hooks.
+"""Traverse the contents of objects: attributes, items, closed-over variables, defaults, gradients, hooks.
 
-The walk never runs user code: it does not call an object's properties or ``__getattr__``, and it does not apply
-``len``, ``==``, ``bool``, ``repr`` or ``hash`` to an object.
+The functions in this module never run user code: they do not call an object's properties or ``__getattr__``, and do not
+apply ``len``, ``==``, ``bool``, ``repr`` or ``hash`` to an object.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ EMPTY: Any = object()
 PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 """The most common types whose values are immutable and contain no other objects."""
 
-# Objects from these packages are not walked: they contain no model state, or too many other objects.
+# The contents of objects from these packages are not traversed: they contain no model state, or too many other objects.
 _CLOSED = (sys.stdlib_module_names - {"__main__", "types", "collections", "argparse"}) | {
     "numpy", "pytest", "_pytest", "pluggy", "torch",
 }  # fmt: skip
-# Nor are the kernels of compilers. A kernel refers to its compiler and to caches, which eager and compiled code fill
-# differently. Other objects of these packages, such as Triton's tensor descriptors, contain tensors.
+# The kernels of compilers are not traversed either. A kernel refers to its compiler and to caches, which eager and
+# compiled code fill differently. Other objects of these packages, such as Triton's tensor descriptors, contain tensors.
 _KERNELS = ("triton.runtime.", "triton.compiler.", "triton.backends.", "numba.core.", "numba.np.", "numba.cuda.")
 # Types of the standard library and torch that have state.
 _OPEN_KINDS = (threading.local, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
@@ -128,7 +128,9 @@ def _module_parts(module: torch.nn.Module) -> Parts:
 
 
 def _tensor_parts(tensor: torch.Tensor) -> Parts:
-    """Yield a tensor's gradient, attributes and hooks. A wrapper subclass has its inner tensors as attributes."""
+    """Yield a tensor's gradient, attributes and hooks. The inner tensors of a wrapper subclass are among its
+    attributes.
+    """
     with without_torch_function():
         grad = tensor.grad if tensor.is_leaf else None
         hooks = [hook for name in _TENSOR_HOOKS for hook in (getattr(tensor, name) or {}).values()]
@@ -141,8 +143,9 @@ def _tensor_parts(tensor: torch.Tensor) -> Parts:
 
 
 def is_open(value: Any) -> bool:
-    """Return whether to walk an object's attributes. This is the case for user-defined types, and for a few types of
-    torch and the standard library that have state. Modules, tensors and functions are walked separately.
+    """Return whether to traverse an object's attributes. The attributes are traversed for user-defined types, and for a
+    few types of torch and the standard library that have state. Modules, tensors and functions are traversed
+    separately.
     """
     kind = type(value)
     if id(kind) not in _known:  # by id, because a metaclass may raise on comparison
@@ -190,7 +193,7 @@ def cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:
 
 
 def content(cell: types.CellType) -> Any:
-    """Return the value of a closed-over variable; ``EMPTY`` before it is assigned."""
+    """Return the value of a closed-over variable, or ``EMPTY`` if the variable has not been assigned."""
     try:
         return cell.cell_contents
     except ValueError:

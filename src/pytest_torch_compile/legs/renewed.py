@@ -43,7 +43,8 @@ class SharedItems:
 
 def renewal(value: Any) -> Callable[[], Any] | None:
     """Return a function that recreates ``value`` for one run: an iterator or generator at the same position, or an
-    ``lru_cache`` function with an empty cache. Return None if all runs can share ``value``.
+    ``lru_cache`` function with an empty cache. Return None if ``value`` need not be recreated, because all runs can
+    share it.
     """
     if is_a(value, types.GeneratorType):
         has_started = inspect.getgeneratorstate(value) != inspect.GEN_CREATED

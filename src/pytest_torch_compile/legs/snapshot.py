@@ -1,7 +1,8 @@
 """Record the state that a run may write to, and restore it afterwards.
 
-Each run of a check (leg) uses the caller's objects. The first call of a run starts from the recorded contents, and each
-later call continues from the contents that the previous call left. The caller's contents are restored after each call.
+Each run of a check (called a leg) uses the caller's objects. The first call of a run starts from the recorded contents,
+and each later call starts from the contents at the end of the previous call. The caller's contents are restored after
+each call.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class Snapshot:
         self.note(*roots)
 
     def note(self, *values: Any) -> None:
-        """Add all objects that are reachable from the values. During a run, some objects, such as random number
-        generators, are replaced by new objects; if a run is active, create these for the added objects.
+        """Add all objects that are reachable from the values. Some objects, such as iterators, are recreated for each
+        run; if a run is active, recreate such objects for this run.
         """
         found = list(reached(values, closed=self._reached))
         self._reached |= {id(value): value for value in found}
@@ -135,7 +136,7 @@ class Snapshot:
         """Install a run's contents inside the ``with`` block, and restore the caller's contents afterwards.
         ``contents`` receives the changes made inside the block.
 
-        The caller's contents are restored even if the block raises an exception or Ctrl-C interrupts the restoring.
+        The caller's contents are restored even if the block raises an exception or Ctrl-C interrupts the restoration.
         """
         try:
             self._running = contents
@@ -187,7 +188,7 @@ class Snapshot:
         self._now[holder.key] = content
 
     def _take(self, contents: Contents) -> None:
-        """Record in ``contents`` what the calls changed."""
+        """Record in ``contents`` the changes that the calls made."""
         with torch.inference_mode(False), torch.no_grad():
             for key, holder in list(self.holders.items()):
                 known = self._now.get(key, self.initial[key])
@@ -258,8 +259,8 @@ class Snapshot:
         return [holder.value for holder in self.holders.values() if isinstance(holder, TensorObject)]
 
     def not_observable(self) -> list[str]:
-        """Return a list with one line, which contains the types whose state can be neither compared nor restored. The
-        list is empty if there are no such types.
+        """Return a list with one line, which contains the types whose state can be neither compared nor restored.
+        Return an empty list if the state of all types can be compared and restored.
         """
         unread = (value for value in self.unreadable.values() if not (is_a(value, torch.Tensor) and is_lazy(value)))
         kinds = sorted({type(value).__name__ for value in unread})
@@ -278,8 +279,8 @@ def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
 
 
 def _needs_host(tensors: Iterable[torch.Tensor], training: bool) -> bool:
-    """Return whether copies must be kept on the host. This is the case if a device has too little memory for both a
-    copy of the tensors and their data in float64, or if a large model is trained.
+    """Return whether copies must be kept on the host, because a device has too little memory for both a copy of the
+    tensors and their data in float64, or because a large model is trained.
     """
     copies: Counter[torch.device] = Counter()
     doubles: Counter[torch.device] = Counter()

@@ -48,7 +48,7 @@ class Stateful:
         self.set(self.value, content)
 
     def replaced(self, content: Any, replace: Callable[[Any], Any]) -> Any:
-        """Return the content unchanged. It is a copy of data, in which no objects are replaced."""
+        """Return the content unchanged, because no objects are replaced in a copy of data."""
         return content
 
 
@@ -131,8 +131,8 @@ def stateful(value: Any) -> Stateful | None:
 
 
 def cannot_be_restored(value: Any) -> bool:
-    """Return whether an object has state that a run cannot restore. Results that depend on this state may differ
-    between runs.
+    """Return whether an object has state that cannot be restored after a run. Results that depend on such state may
+    differ between runs.
     """
     if type(value) is _LOCK:
         return bool(value.locked())

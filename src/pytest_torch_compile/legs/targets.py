@@ -33,7 +33,7 @@ class Factory:
 
 
 def factory(make: Callable[[], Any]) -> Factory:
-    """Make a check create a new target for each run, after it sets the seed: ``check_compile(factory(make), x)``.
+    """Make a check create a new target for each run, after setting the seed: ``check_compile(factory(make), x)``.
 
     Use this function for a target whose state cannot be restored, such as a target that uses a network connection or
     writes to a file.

@@ -1,4 +1,4 @@
-"""Compare the eager and compiled records of one call, and return the findings and a result for every leaf."""
+"""Compare the eager and compiled records of one call; return findings, and a result for every tensor or number."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Comparison:
 
     @property
     def worst_ratio(self) -> float:
-        """The largest ratio of a measured error to its limit; if it is greater than 1, there is a finding."""
+        """The largest ratio of a measured error to its limit; a ratio greater than 1 leads to a finding."""
         return max((leaf.ratio for leaf in self.leaves), default=0.0)
 
 
@@ -60,9 +60,9 @@ def compare_calls(
     """Compare the eager and compiled records of one call.
 
     ``reference`` returns the call's record from the eager fp64 run, and ``repeat`` returns the call's record from a
-    second eager run. Each returns None if its run failed, and is called only if the comparison needs its result.
-    ``perturbed`` yields the call's records from eager runs with perturbed rounding. These runs are requested only while
-    at least one tensor fails.
+    second eager run. Each of these functions returns None if its run failed, and is called only if the comparison needs
+    its result. ``perturbed`` yields the call's records from eager runs with perturbed rounding. Runs with perturbed
+    rounding are requested only while at least one tensor fails.
 
     Raises:
         CompileUsageError: If an output cannot be compared.
@@ -121,10 +121,10 @@ def _chosen(flat: Flat, tolerances: Tolerances) -> Flat:
 
 def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallRecord | None]) -> tuple[Legs, list[str]]:
     """Return the parts of ``kept`` that can be compared, for both runs. Also return the paths at which two eager runs
-    differ; these paths are not compared.
+    differ and which are therefore not compared.
 
     Attributes whose structure differs before the first call, for example because a compile wrapper adds attributes, are
-    not compared either.
+    also excluded from the comparison.
     """
     own = [path for path, _ in structure_differences(eager.kept_at_start, compiled.kept_at_start)]
     one, other = _without(eager.kept, own), _without(compiled.kept, own)
@@ -153,8 +153,8 @@ def _values(record: CallRecord | None) -> dict[str, torch.Tensor] | None:
 
 
 def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Finding]:
-    """Yield a finding for each difference in structure, such as a missing key or another type, and for each differing
-    value that cannot be converted to a tensor.
+    """Yield a finding for each difference in structure, such as a missing key or a different type, and for each
+    differing value that cannot be converted to a tensor.
     """
     for path, line in structure_differences(*legs):
         yield messages.structure_finding(record, name, path, line)
@@ -178,8 +178,8 @@ def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str
 
 
 def _common(legs: Legs) -> Iterator[tuple[str, object, object]]:
-    """Yield a path, the eager value and the compiled value for each leaf that has the same type in both runs. Two
-    tensors count as the same type, even if their classes differ.
+    """Yield a path, the eager value and the compiled value for each non-container value that has the same type in both
+    runs. Two tensors count as the same type, even if their classes differ.
     """
     eager, compiled = legs
     for path, node in eager.nodes.items():
@@ -218,8 +218,8 @@ def _value_findings(
     metadata: dict[str, list[MetadataDifference]],
 ) -> list[Finding]:
     """Return one finding for each group of failing tensors. Tensors are in the same group if they have the same finding
-    kind and the same result of ``_write`` (lost, unexpected or neither). The metadata differences of the tensors in the
-    group are moved from ``metadata`` into the finding.
+    kind and the same result of ``_write`` (lost, unexpected or neither). The metadata differences of a group's tensors
+    are moved from ``metadata`` into the group's finding.
     """
     before, compiled_before = before_the_call(record, name), before_the_call(compiled, name)
     stepped = {record.state_label(key) for key in record.state if record.is_parameter(key) and record.optimizer_steps}

@@ -13,8 +13,8 @@ from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
-    """Yield a path and a message for each difference in structure: a path that exists in only one run, another type,
-    another length or other keys. Subpaths of a yielded path are skipped.
+    """Yield a path and a message for each difference in structure: a path that exists in only one run, a different
+    type, a different length or different keys. Subpaths of a yielded path are skipped.
     """
     found: list[str] = []
     for path in dict.fromkeys([*eager.nodes, *compiled.nodes]):

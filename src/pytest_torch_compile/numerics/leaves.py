@@ -25,7 +25,7 @@ Scalar = float | complex | int | bool
 @dataclass(frozen=True)
 class LeafVerdict:
     """The result for one tensor or number. ``index`` is the index of the worst element, and ``eager``, ``compiled`` and
-    ``reference`` are the values of this element in the eager, compiled and reference run. If ``rule`` is ``given``, the
+    ``reference`` are the values of this element in the eager, compiled and reference run. ``rule`` is ``given`` if the
     user chose the tolerance.
 
     ``nonfinite`` is true if NaN or infinity occur at different positions in compiled code than in eager.
@@ -200,8 +200,8 @@ def _judge_by_spread(
     difference between these runs.
 
     The ``doubtful`` pairs were accepted by comparison with the reference, although they differ considerably from eager.
-    If two eager runs differ by more than rounding, the reference is meaningless, so these pairs are judged again by the
-    difference between the eager runs. Otherwise, their results are kept.
+    If two eager runs differ by more than rounding, the reference is meaningless, so the doubtful pairs are judged again
+    by the difference between the eager runs. Otherwise, the doubtful pairs keep their results.
     """
     _dirty_free_memory(failing)
     again = repeat() or {}
@@ -261,7 +261,7 @@ def _judge_by_perturbed_rounding(
 
 
 class _Widening:
-    """A failing pair whose limits are widened by each eager run with perturbed rounding."""
+    """A failing pair of tensors, whose limits are widened by each eager run with perturbed rounding."""
 
     def __init__(self, pair: Pair, verdict: LeafVerdict, truth: Values) -> None:
         self.pair, self.verdict, self._before = pair, verdict, verdict
@@ -271,8 +271,9 @@ class _Widening:
         self._overflow = Overflow(pair.eager) if math.isinf(verdict.ratio) else None
 
     def after(self, run: torch.Tensor | None) -> LeafVerdict:
-        """Return the result after another run. The result is unchanged if the run does not contain this tensor, or if
-        the eager runs so far do not explain which elements overflow in compiled code.
+        """Update the tensor's result with an eager run with perturbed rounding, and return it. The result is unchanged
+        if the run does not contain this tensor, or if the eager runs so far do not explain which elements overflow in
+        compiled code.
         """
         eager, compiled = self.pair.eager, self.pair.compiled
         if run is None or run.shape != eager.shape or run.dtype != eager.dtype:

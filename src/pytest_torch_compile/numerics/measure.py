@@ -114,7 +114,7 @@ def _to_double(tensor: torch.Tensor, *, copy: bool = False) -> torch.Tensor:
 
 
 def all_finite(tensor: torch.Tensor) -> bool:
-    """Return whether all elements are finite. Works for every dtype; torch has no ``isfinite`` for float8."""
+    """Return whether all elements are finite. Unlike ``torch.isfinite``, this function also works for float8 dtypes."""
     return all(bool(values.isfinite().all()) for _, (values,) in blocks(tensor))
 
 
@@ -195,8 +195,8 @@ def errors(*, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) 
 
 
 def _add_channels(result: Errors, eager: torch.Tensor, compiled: torch.Tensor, truth: torch.Tensor) -> None:
-    """Add the root mean square of the channels' mean errors. The mean over all other dimensions cancels most rounding
-    errors, but not the error that a wrong constant causes.
+    """Add the root mean square of the channels' mean errors to ``result``. The mean over all other dimensions cancels
+    most rounding errors, but not the error that a wrong constant causes.
     """
     complete = result.count == truth.numel() and not truth.dtype.is_complex
     if truth.dim() < 2 or truth.numel() > PIECE or not complete:

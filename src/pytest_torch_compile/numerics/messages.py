@@ -43,7 +43,7 @@ def value_finding(
     """Return one finding for all wrong tensors of one kind. The finding contains the errors of the worst tensor and the
     paths of the other tensors.
 
-    ``metadata`` contains the metadata differences of these tensors. They are included in the finding, so that no tensor
+    ``metadata`` contains the metadata differences of these tensors, which are included in the finding so that no tensor
     has two findings.
     """
     worst = max(leaves, key=lambda leaf: leaf.ratio)
@@ -169,8 +169,9 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
 
 
 def _same_exception(eager: BaseException, compiled: BaseException) -> bool:
-    """Return whether two exceptions match. They match if their classes are equal, if one class is a subclass of the
-    other, or if the compiled run's exception wraps or mentions an exception with the eager exception's class name.
+    """Return whether two exceptions match. Two exceptions match if their classes are equal, if one class is a subclass
+    of the other, or if the compiled run's exception wraps or mentions an exception with the eager exception's class
+    name.
     """
     if isinstance(compiled, type(eager)) or isinstance(eager, type(compiled)):
         return True

@@ -57,8 +57,8 @@ def _shape(tensor: torch.Tensor) -> tuple[int, ...] | str:
 def rows_are_padded(eager: torch.Tensor, compiled: torch.Tensor) -> bool:
     """Return whether ``compiled`` has the strides of ``eager``, apart from padding at the end of rows.
 
-    On accelerators, Inductor pads the rows of matrix products. It guarantees only the order of an output's strides, not
-    their values.
+    On accelerators, Inductor pads the rows of matrix products. Inductor guarantees only the order of an output's
+    strides, not their values.
     """
     expected, slack = 1, 0
     for dim in sorted((d for d in range(eager.dim()) if eager.shape[d] > 1), key=eager.stride):

@@ -30,12 +30,12 @@ class CallRecord:
     ``state`` that are parameters; if it is empty, the keys of ``grads`` are used. ``grads`` maps names to the gradients
     of the parameters, and ``input_grads`` maps names to the gradients of the inputs.
 
-    ``kept`` is the target's other state after the call, such as attributes and closed-over variables. ``initial_kept``
-    contains the tensors in this state before the call. ``kept_at_start`` contains only the attributes, as they were
-    before the first call.
+    ``kept`` is the rest of the target's state after the call, such as attributes and closed-over variables.
+    ``initial_kept`` contains the tensors in the rest of the target's state before the call. ``kept_at_start`` contains
+    only the attributes, as they were before the first call.
 
-    ``sharing`` lists the outputs that share memory with other tensors. If it is None, it was not recorded during the
-    run.
+    ``sharing`` lists the outputs that share memory with other tensors. ``sharing`` is None if it was not recorded
+    during the run.
     """
 
     number: int = 1

@@ -114,7 +114,9 @@ def eps(dtype: torch.dtype) -> float:
 
 
 def floor_eps(dtype: torch.dtype) -> float:
-    """Return the error, in multiples of the dtype's epsilon, that limits assume for eager even if eager is exact."""
+    """Return the minimum error that limits assume for eager, in multiples of the dtype's epsilon, even if eager is
+    exact.
+    """
     return REDUCE_RMS_EPS if real_dtype(dtype) is torch.float32 else STORE_RMS_EPS
 
 
@@ -227,7 +229,7 @@ def by_count(table: Sequence[tuple[int, float]], count: int) -> float:
 
 
 def _limit(own: float, visible: float, quiet: float, noisy: float) -> float:
-    """Return the limit on the compiled run's error, based on eager's error ``own``. While ``quiet * own`` is below
-    ``visible``, it is the limit. For larger errors, the limit is ``visible`` or, if greater, ``noisy * own``.
+    """Return the limit on the compiled run's error, based on eager's error ``own``. The limit is ``quiet * own``, but
+    at most ``visible``; if ``noisy * own`` is greater, the limit is ``noisy * own``.
     """
     return max(noisy * own, min(quiet * own, visible))

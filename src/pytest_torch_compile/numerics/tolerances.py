@@ -47,8 +47,8 @@ class Tolerances:
             always compared.
         strides: compare the strides of dense tensors.
         aliasing: compare which outputs share memory with arguments, parameters, buffers or other outputs.
-        rng: compare the state of the random number generators after the call. This requires compiled code to draw the
-            same random numbers as eager (``fallback_random``); see ``docs/numerics.md`` for exceptions.
+        rng: compare the state of the random number generators after the call. The comparison requires compiled code to
+            draw the same random numbers as eager (``fallback_random``); see ``docs/numerics.md`` for exceptions.
 
     Raises:
         ValueError: If only one of ``rtol`` and ``atol`` is set, a number is negative or not finite, or an entry is not
@@ -107,7 +107,8 @@ class Tolerances:
 
 
 def require_tolerances(name: str, given: object, wanted: type[Tolerance] | type[Tolerances] = Tolerances) -> None:
-    """Reject anything that is not an instance of ``wanted``, such as a number; None means the default tolerances.
+    """Reject any value that is not an instance of ``wanted``, such as a number. None is accepted, and means the default
+    tolerances.
 
     Raises:
         CompileUsageError: If the value has the wrong type; the message shows the correct form.

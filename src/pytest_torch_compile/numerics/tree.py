@@ -157,7 +157,7 @@ def defines_equality(value: Any) -> bool:
 def attributes(value: Any) -> dict[str, Any]:
     """Return the instance attributes of an object, from ``__dict__`` and ``__slots__``, in order of assignment.
 
-    They are read without calling properties or ``__getattr__`` of the class.
+    The attributes are read without calling properties or ``__getattr__`` of the class.
     """
     base: Any = threading.local if is_a(value, threading.local) else object
     try:
