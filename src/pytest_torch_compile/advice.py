@@ -98,7 +98,7 @@ DEPENDS_ON_DATA = (
     "Python branch on that line with torch.cond or torch.where, or declare the branch's outcome with torch._check(...)"
 )
 OTHER_BREAKS_FIRST = (
-    "remove the break at that line first: without it, fullgraph=True can compile this op without a graph break"
+    "remove the break at that line first: without that break, fullgraph=True can compile this op without a graph break"
 )
 REWRITE = "rewrite the line with operations that torch.compile can trace"
 FOLLOWS = (

@@ -208,10 +208,11 @@ class CudagraphRuns:
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective in a graph. ``ranks`` lists the ranks in its ``group``; it is empty if the ranks are unknown.
+    """A collective in a graph. ``ranks`` lists the ranks in the collective's ``group``, or is empty if the ranks are
+    unknown.
 
-    ``how`` contains the collective's other arguments, such as the reduction. ``graph`` is the graph that contains it:
-    ``captured`` by dynamo, or AOTAutograd's ``forward`` or ``backward``.
+    ``how`` contains the collective's other arguments, such as the reduction. ``graph`` is the kind of graph that
+    contains the collective: ``captured`` by dynamo, or AOTAutograd's ``forward`` or ``backward``.
     """
 
     op: str

@@ -50,8 +50,8 @@ def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | 
         times: The number of calls. By default, each item of a list of inputs is used once, and a single item twice.
 
     Raises:
-        FactoryError: If the factory or ``make_inputs`` cannot be imported, is not callable or raises, or if there is no
-            model or no inputs.
+        FactoryError: If the factory or ``make_inputs`` cannot be imported, is not callable or raises, or if the model
+            or its inputs are missing.
     """
     attribute = _attribute(factory)
     is_model = _is_module(attribute)

@@ -157,7 +157,9 @@ def _moved(statement: ast.stmt, around: Around) -> list[str]:
 
 
 def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:
-    """Return the calls in a statement that read no variables of the function. Calls inside these calls are left out."""
+    """Return the calls in a statement that do not read any variable of the function. Calls nested inside these calls
+    are omitted.
+    """
     expression = statement.test if isinstance(statement, ast.If) else getattr(statement, "value", None)
     calls, nodes = [], [] if isinstance(statement, ast.Expr) or expression is None else [expression]
     while nodes:
@@ -171,8 +173,8 @@ def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:
 
 
 def computed_outside(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Find the calls that do not depend on the function's local variables. Compute their results before the function
-    runs, and let the function read each result from a global variable.
+    """Find the calls that do not depend on the function's local variables. Compute the results of these calls before
+    the function runs, and make the function read each result from a global variable.
     """
     calls = _independent_calls(statement, around)
 

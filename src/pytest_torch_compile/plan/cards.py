@@ -24,8 +24,8 @@ class Card:
         memory: The size of the GPU's memory in bytes.
         l2_cache: The size of the L2 cache in bytes.
         bandwidth: The memory bandwidth in bytes per second.
-        tflops: Pairs of a dtype and its peak rate of dense computation in TFLOPS. The rate for ``float32`` is without
-            TF32.
+        tflops: Pairs of a dtype and its peak rate of dense computation in TFLOPS. The rate for ``float32`` assumes that
+            TF32 is turned off.
         threads_per_processor: The maximum number of resident threads per SM.
     """
 

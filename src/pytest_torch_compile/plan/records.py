@@ -84,8 +84,8 @@ class Plan(CompileReport):
     model, inputs, gradients, optimizer state and intermediate tensors occupy at the same time. It excludes libraries'
     workspaces and the allocator's rounding. ``cudagraphs`` is the number of graphs that would be recorded as CUDA
     graphs. ``assumed`` lists the plan's assumptions about torch that were not verified for this GPU and torch version.
-    ``fixed`` describes the user's settings that the plan overrides, such as ``max_autotune``. ``compared`` is the
-    result of the comparison with the baseline; only ``--compile-plan`` sets it.
+    ``fixed`` describes the settings that the plan overrides, such as ``max_autotune``. ``compared`` is the result of
+    the comparison with the baseline; only ``--compile-plan`` sets it.
     """
 
     gpu: Card = CARDS["H100"]
@@ -123,8 +123,8 @@ class Plan(CompileReport):
     @property
     def flops(self) -> dict[str, int] | None:
         """The number of floating-point operations of the last call's matrix products, convolutions and attention, keyed
-        by dtype, or None if the number is unknown for at least one graph. A graph with dynamic sizes counts with the
-        sizes for which it was compiled. Ops inside ``torch.cond`` and other higher-order ops are not counted.
+        by dtype, or None if the number is unknown for at least one graph. A graph with dynamic sizes is counted with
+        the sizes for which it was compiled. Ops inside ``torch.cond`` and other higher-order ops are not counted.
         """
         found: Counter[str] = Counter()
         for graph, times in self._runs_in_last_call():

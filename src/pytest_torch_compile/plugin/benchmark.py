@@ -324,7 +324,7 @@ def require_counted(allow_more: AllowMore | None) -> None:
             raise CompileUsageError(f"allow_more: {name!r} is not a counted quantity: {hint}")
         if allowed is not None and name in exact.KEPT:
             raise CompileUsageError(
-                f"allow_more: {name} must be None, to turn off the comparison of this count: an increase never "
+                f"allow_more: {name} can only be None, which turns off the comparison of this count: an increase never "
                 "fails a test, and any decrease is a regression"
             )
         if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):

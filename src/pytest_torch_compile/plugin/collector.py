@@ -1,5 +1,5 @@
 """Collect one entry for each test, and write the ``--compile-report`` files at the end of the run. Under pytest-xdist,
-only the controller does this.
+only the controller collects entries and writes files.
 """
 
 from __future__ import annotations

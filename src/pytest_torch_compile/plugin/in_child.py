@@ -41,8 +41,8 @@ def speed_tests(item: pytest.Item) -> int:
 
 
 def begin(config: pytest.Config) -> None:
-    """In a child process, apply the tests and options that the parent sent. This happens before other plugins read the
-    options.
+    """In a child process, apply the tests and options that the parent sent. They are applied before other plugins read
+    the options.
     """
     job = child.take_job()
     if job is None:

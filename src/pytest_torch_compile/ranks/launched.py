@@ -114,8 +114,8 @@ class Others:
         """Return the messages that ranks stored under ``key``, keyed by rank. Ranks that are lost or do not answer in
         time are omitted.
 
-        By default, ranks that have finished their tests are not waited for. If ``after_tests`` is set, wait for their
-        messages as well.
+        By default, do not wait for messages from ranks that have finished their tests. If ``after_tests`` is set, wait
+        for these messages as well.
         """
         values: dict[int, Any] = {}
         deadline = time.monotonic() + seconds

@@ -51,8 +51,8 @@ def part_of(batch: torch.Tensor, dim: int = 0) -> torch.Tensor:
 
 
 class _Gathered(torch.autograd.Function):
-    """An autograd function that concatenates the parts of all ranks. Backward returns this rank's part of the gradient,
-    multiplied by the number of ranks to compensate for averaging over the ranks.
+    """An autograd function that concatenates the parts of all ranks. The backward pass returns this rank's part of the
+    gradient, multiplied by the number of ranks to compensate for averaging over the ranks.
     """
 
     @staticmethod

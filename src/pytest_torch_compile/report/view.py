@@ -1,4 +1,4 @@
-"""Compute what several output formats show: verdicts, findings in order of severity, and formatted figures."""
+"""Compute the values that several output formats show: verdicts, findings in order of severity, and figures."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Found:
 
     @property
     def line(self) -> int:
-        """The line in ``file``."""
+        """The line number in ``file``."""
         return int(self._place["line"])
 
     @property
