@@ -1,4 +1,4 @@
-"""Change the calls of the compiled run. The eager run keeps the original calls, whose results are the reference."""
+"""Change the calls of the compiled run. The eager run uses the original calls, whose results are the reference."""
 
 from __future__ import annotations
 

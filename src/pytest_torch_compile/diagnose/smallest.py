@@ -98,8 +98,8 @@ def _without_gradient(call: Call) -> Call:
 
 
 def _cheapest_backend(subject: Subject) -> str | None:
-    """Return the backend of the first stage that causes the finding. If the stage is unknown, return None, which stands
-    for the check's backend.
+    """Return the backend of the first stage that causes the finding. If the stage is unknown, return None, which
+    selects the check's backend.
     """
     if subject.compiling.wrapper is not None:
         return None

@@ -74,8 +74,8 @@ class Subject:
         """Return the expected time of a trial with this backend: the time of the longest trial so far with this
         backend. Before the first trial, the time is estimated from the time of the check.
 
-        The estimate is the check's time without the compile time of the stages that the trial skips. It may be too
-        high, because the check's time includes the imports of the first compilation.
+        This estimate excludes the compile time of the stages that the trial skips. The estimate may be too high,
+        because the check's time includes the imports of the first compilation.
         """
         if backend in self._took:
             return self._took[backend]

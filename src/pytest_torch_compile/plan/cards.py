@@ -11,8 +11,8 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 @dataclass(frozen=True)
 class Card:
-    """The properties of a CUDA GPU. While a plan is created, torch reads these values instead of a real GPU's.
-    ``bandwidth`` and ``tflops`` do not affect the plan.
+    """The properties of a CUDA GPU. While a plan is created, torch reads these values instead of the properties of a
+    real GPU. ``bandwidth`` and ``tflops`` do not affect the plan.
 
     Args:
         name: The name that CUDA reports.

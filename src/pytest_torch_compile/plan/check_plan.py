@@ -64,14 +64,15 @@ def check_plan(
     for Linux, which is built with CUDA and installs Triton.
 
     Args:
-        model: A module, function or other callable. Its parameters and buffers are treated as if they were on the GPU.
+        model: A module, function or other callable. The parameters and buffers of a module are treated as if they were
+            on the GPU.
         *args: The arguments of a single call, if ``calls`` is not set.
         calls: The calls, as in ``check_compile``; ``call(x, mask=m)`` passes arguments by name.
         gpu: The GPU to plan for: ``"A100"``, ``"H100"``, ``"H200"``, ``"L4"``, ``"L40S"`` or another known name, or a
             ``Card``, which describes any other GPU.
         train: If False, run the calls under ``torch.no_grad``. If True, also run the backward pass from every output
-            that requires a gradient. If a loss function, call it with the output, and run the backward pass from the
-            loss.
+            that requires a gradient. If ``train`` is a loss function, call the function with the output, and run the
+            backward pass from the loss.
         optimizer: A function that creates an optimizer from the parameters. The optimizer's step runs after the
             backward pass of each call.
         values: If True, also run the generated code on the CPU, and compare its results with eager results, as

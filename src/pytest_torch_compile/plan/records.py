@@ -81,11 +81,11 @@ class Plan(CompileReport):
 
     ``planned`` contains the graphs in the order in which they were compiled. ``launches`` contains, for each call of
     the target, the number of kernel launches and library calls. ``peak_memory`` is the largest number of bytes that the
-    model, inputs, gradients, optimizer state and intermediate tensors occupy at the same time. It excludes libraries'
-    workspaces and the allocator's rounding. ``cudagraphs`` is the number of graphs that would be recorded as CUDA
-    graphs. ``assumed`` lists the plan's assumptions about torch that were not verified for this GPU and torch version.
-    ``fixed`` describes the settings that the plan overrides, such as ``max_autotune``. ``compared`` is the result of
-    the comparison with the baseline; only ``--compile-plan`` sets it.
+    model, inputs, gradients, optimizer state and intermediate tensors occupy at the same time. This number excludes the
+    workspaces of libraries and the allocator's rounding. ``cudagraphs`` is the number of graphs that would be recorded
+    as CUDA graphs. ``assumed`` lists the plan's assumptions about torch that were not verified for this GPU and torch
+    version. ``fixed`` describes the settings that the plan overrides, such as ``max_autotune``. ``compared`` is the
+    result of the comparison with the baseline; only ``--compile-plan`` sets it.
     """
 
     gpu: Card = CARDS["H100"]

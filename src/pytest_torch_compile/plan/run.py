@@ -48,7 +48,8 @@ class Work:
     """The options for running the calls. If ``compiled`` is true, the generated kernels are also compiled for the GPU.
 
     ``dynamic_dims`` specifies the dimensions to mark as dynamic, as in ``check_compile``. ``change`` is used only by
-    the plugin's tests. It receives a kernel's name and source, and returns the source to use instead.
+    the plugin's tests. The function ``change`` receives a kernel's name and source, and returns the source to use
+    instead.
     """
 
     compiling: Compiling
@@ -76,7 +77,7 @@ class Planned:
 
 
 def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]:
-    """Plan pickled targets for one GPU, one after another. Each payload is paired with a flag: if it is true, the
+    """Plan pickled targets for one GPU, one after another. Each payload is paired with a flag: if the flag is true, the
     generated code also computes values.
 
     Afterwards, this process cannot be used for anything else.

@@ -1,5 +1,5 @@
-"""The ``compile_benchmark`` fixture. It measures a target, compares the results with the baseline, confirms changes
-with more measurements, and fails the test if there is a regression.
+"""The ``compile_benchmark`` fixture. The fixture measures a target, compares the results with the baseline, confirms
+changes with more measurements, and fails the test if there is a regression.
 """
 
 from __future__ import annotations

@@ -137,8 +137,8 @@ def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list
 
 
 def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: Sequence[list[int]]) -> list[str]:
-    """For each group of ranks, return lines that list the group's observations. Observations that all groups share are
-    only counted, except for collectives, all of which are listed.
+    """For each group of ranks, return lines that list the group's observations. If all groups share an observation, it
+    is counted but not listed; only collectives are always listed.
     """
     facts = [ranks[group[0]].facts(check, kind) for group in groups]
     lines = []

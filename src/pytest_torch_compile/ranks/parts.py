@@ -21,7 +21,7 @@ def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Call
         compile: a function that creates the parallel, compiled target: ``lambda m:
             DistributedDataParallel(torch.compile(m))``.
         dim: the batch dimension of all tensor arguments and output tensors. Its size must be a multiple of the number
-            of ranks. A tensor without this dimension is not split: every rank receives all of it.
+            of ranks. A tensor without this dimension is not split: every rank receives the whole tensor.
     """
 
     def on_its_part(target: Any) -> Callable[..., Any]:

@@ -149,7 +149,7 @@ def counted(quantity: str, value: int) -> str:
 
 
 def plans(test: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the figures of a test's plans. These figures are computed from the code that is generated for a GPU, not
-    measured.
+    """Return the figures of a test's plans. These figures are not measured, but are computed from the code that is
+    generated for a GPU.
     """
     return [check["plan"] for check in test["checks"] if "plan" in check]
