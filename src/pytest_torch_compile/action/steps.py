@@ -86,7 +86,7 @@ def test(inputs: Inputs) -> int:
 
 
 def pytest_arguments(inputs: Inputs) -> list[str]:
-    """Return the arguments for pytest. Of all inputs, only ``extra-args`` can add options."""
+    """Return the arguments for pytest. Only the input ``extra-args`` can add options."""
     # Compiled code from a fork must not be written to a folder or bucket that other runs read.
     kept = "false" if forks.is_fork(os.environ) and inputs.cache != "true" else inputs.cache
     cache = {"true": str(_work("cache") / "inductor"), "false": ""}.get(kept, kept)

@@ -74,7 +74,7 @@ def _error(report: CompileReport) -> str:
 
 def _op(subject: Subject, table: Table) -> list[str]:
     """Return a line about the op whose decomposition or lowering makes the check fail. The op is found by bisecting the
-    ops in use.
+    list of ops that the check uses.
     """
     ops = _of_part(subject, table, subject.smallest) if subject.smallest else []
     if not ops or not _right_without(subject, table, ops, {}):

@@ -218,7 +218,7 @@ def without_context(statement: ast.stmt, around: Around) -> ast.stmt | None:
 
 def left_out(statement: ast.stmt, around: Around) -> ast.stmt | None:
     """Remove a statement that might not affect the result: a call, the assignment of a call's result, an assertion, or
-    an ``if`` without ``else`` that contains only these statements or ``raise``.
+    an ``if`` without ``else`` that contains only statements of these kinds or ``raise``.
     """
     if not _may_have_no_result(statement):
         return None

@@ -47,7 +47,9 @@ class CompileSpeedWarning(UserWarning):
 
 
 class CompileBenchmark:
-    """The value of the ``compile_benchmark`` fixture. Tests call it with the target and the target's arguments."""
+    """The value of the ``compile_benchmark`` fixture. Tests call this object with the target and the target's
+    arguments.
+    """
 
     def __init__(self, request: pytest.FixtureRequest, benchmark: Any, defaults: Mapping[str, Any]) -> None:
         self._request = request

@@ -29,7 +29,9 @@ def child_for(item: pytest.Item) -> child.Child:
 
 
 def is_child(config: pytest.Config) -> bool:
-    """Return whether another pytest process started this run. That process shows and stores this run's results."""
+    """Return whether another pytest process started this run. The process that started this run shows and stores the
+    run's results.
+    """
     return _JOB in config.stash
 
 

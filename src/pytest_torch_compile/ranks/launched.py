@@ -77,7 +77,9 @@ def local_rank() -> int:
 
 
 class Others:
-    """The other ranks: their messages, and whether they are alive. No method waits for a rank that has stopped."""
+    """The messages of the other ranks, and the state of these ranks (alive or lost). No method waits for a rank that
+    has stopped.
+    """
 
     def __init__(self, here: Launch, tell: Callable[[str], None]) -> None:
         self.here = here

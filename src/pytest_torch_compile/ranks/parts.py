@@ -20,8 +20,9 @@ def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Call
     Args:
         compile: a function that creates the parallel, compiled target: ``lambda m:
             DistributedDataParallel(torch.compile(m))``.
-        dim: the batch dimension of all tensor arguments and output tensors. Its size must be a multiple of the number
-            of ranks. A tensor without this dimension is not split: every rank receives the whole tensor.
+        dim: the batch dimension of all tensor arguments and output tensors. The size of this dimension must be a
+            multiple of the number of ranks. A tensor without this dimension is not split: every rank receives the whole
+            tensor.
     """
 
     def on_its_part(target: Any) -> Callable[..., Any]:
