@@ -107,8 +107,8 @@ FOLLOWS = (
 )
 RAISES_IN_CODE = (
     "this line raises an exception that nothing in the compiled function catches. If eager code raises the exception "
-    "too, expect it with raises(...) or raise it outside the compiled function. Otherwise the compiled code takes "
-    "another branch: look for torch.compiler.is_compiling()"
+    "too, expect it with raises(...) or raise it outside the compiled function. Otherwise, the compiled code takes a "
+    "different branch from the eager code: look for torch.compiler.is_compiling()"
 )
 NO_FULLGRAPH = f"{REWRITE}, or run the check with fullgraph=False"
 
