@@ -98,7 +98,7 @@ DEPENDS_ON_DATA = (
     "Python branch on that line with torch.cond or torch.where, or declare the branch's outcome with torch._check(...)"
 )
 OTHER_BREAKS_FIRST = (
-    "remove the break at that line first: without it, fullgraph=True can compile this op without a graph break"
+    "remove the break at that line first: without that break, fullgraph=True can compile this op without a graph break"
 )
 REWRITE = "rewrite the line with operations that torch.compile can trace"
 FOLLOWS = (
@@ -107,8 +107,8 @@ FOLLOWS = (
 )
 RAISES_IN_CODE = (
     "this line raises an exception that nothing in the compiled function catches. If eager code raises the exception "
-    "too, expect it with raises(...) or raise it outside the compiled function. Otherwise the compiled code takes "
-    "another branch: look for torch.compiler.is_compiling()"
+    "too, expect it with raises(...) or raise it outside the compiled function. Otherwise, the compiled code takes a "
+    "different branch from the eager code: look for torch.compiler.is_compiling()"
 )
 NO_FULLGRAPH = f"{REWRITE}, or run the check with fullgraph=False"
 

@@ -1,5 +1,5 @@
-"""The limits of a check: how many graph breaks, recompiles, kernels and so on are allowed. Imports neither torch nor
-pytest.
+"""The limits of a check: the allowed numbers of graph breaks, recompiles, kernels and other quantities. This module
+imports neither torch nor pytest.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def as_budget(
     accepted_breaks: Iterable[str] | None,
     max_kernels: int | Mapping[str, int] | None = None,
 ) -> Budget:
-    """Return a budget in which the other arguments override the limits in ``budget``. An argument that is None
-    overrides nothing.
+    """Return a budget in which the other arguments override the limits in ``budget``. An argument that is None does not
+    override any limit.
 
     Raises:
         CompileUsageError: If a limit is invalid, or ``budget`` is not a ``Budget``.

@@ -84,8 +84,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended. If the child took too long, ``status`` is None and ``stacks`` contains the stacks of its
-    threads, as printed by faulthandler.
+    """The outcome of a child process. If the child took too long, ``status`` is None and ``stacks`` contains the stacks
+    of its threads, as printed by faulthandler.
 
     ``collected`` lists the tests that the child collected. ``finished`` is false if pytest did not run to its end, for
     example because a test ended the process.
@@ -129,11 +129,12 @@ class Child:
         progress: Callable[[int], None] | None = None,
         stop: threading.Event | None = None,
     ) -> Ended:
-        """Start the child. Terminate it if it runs longer than ``seconds``, if another thread sets ``stop``, or if an
-        exception interrupts the wait for it. An exception whose class is listed in ``too_long`` counts as a timeout.
+        """Start the child. Terminate the child if it runs longer than ``seconds``, if another thread sets ``stop``, or
+        if an exception interrupts the wait for the child. An exception whose class is listed in ``too_long`` counts as
+        a timeout.
 
         ``environment`` contains variables to add, or to remove if the value is None. If ``progress`` is set, it is
-        called from time to time with the number of results, and ``seconds`` has no effect. When the child ends,
+        called from time to time with the number of results, and ``seconds`` has no effect. When the child ends, all
         processes that it started are terminated.
         """
         with TemporaryFolder("torch-compile-child-") as place:

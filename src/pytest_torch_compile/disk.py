@@ -93,7 +93,9 @@ def _locked_file(path: Path) -> tuple[int, str]:
 
 
 def _lock(handle: int, *, wait: bool) -> bool:
-    """Lock the file, and return whether this succeeded. If ``wait`` is false and the file is locked, return False."""
+    """Try to lock the file, and return whether it was locked. If ``wait`` is false and the file is already locked,
+    return False.
+    """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         return True

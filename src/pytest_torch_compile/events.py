@@ -52,8 +52,8 @@ def announce(report: CompileReport) -> None:
 
 @contextmanager
 def heard_only_by(listener: Callable[[CompileReport], None]) -> Iterator[None]:
-    """Notify only ``listener`` of checks that end inside the ``with`` block. Other listeners must not receive their
-    reports, because these checks are not part of the running test.
+    """Notify only ``listener`` of checks that end inside the ``with`` block. Other listeners must not receive the
+    reports of these checks, because the checks are not part of the running test.
     """
     before = list(_listeners)
     _listeners[:] = [listener]
@@ -65,7 +65,9 @@ def heard_only_by(listener: Callable[[CompileReport], None]) -> Iterator[None]:
 
 @contextmanager
 def hearing_guards(listener: Callable[[], None]) -> Iterator[None]:
-    """Call the listener for each ``compile_guard`` opened inside the ``with`` block, before it observes anything."""
+    """Call the listener for each ``compile_guard`` opened inside the ``with`` block, before the block observes
+    anything.
+    """
     _on_guard.append(listener)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Findings and reports. Imports neither torch nor pytest."""
+"""Findings and reports. This module imports neither torch nor pytest."""
 
 from __future__ import annotations
 
@@ -81,12 +81,13 @@ class CallReport:
 
 @dataclass(frozen=True)
 class NumericsReport:
-    """How close compiled results were to eager results. ``worst_ratio`` is the largest ratio of an error to its limit;
-    if it is greater than 1, there is a finding.
+    """The differences between compiled and eager results. ``worst_ratio`` is the largest ratio of an error to its
+    limit; if it is greater than 1, there is a finding.
 
-    A leaf is one tensor or other value in the results. ``not_compared`` lists the leaves in which two eager runs differ
-    by more than rounding errors, so agreement with an eager run proves little. ``ill_conditioned`` is the number of
-    leaves that passed only because eager runs with perturbed rounding have errors of similar size.
+    A leaf is a single tensor, or another single value, in the results. ``not_compared`` lists the leaves in which two
+    eager runs differ by more than rounding errors, so a comparison with an eager run would prove little.
+    ``ill_conditioned`` is the number of leaves that passed only because eager runs with perturbed rounding have errors
+    of similar size.
     """
 
     leaves: int = 0
@@ -186,7 +187,7 @@ class CompileReport:
 
     @property
     def not_observable(self) -> list[str]:
-        """The information that the check needed, but that this torch version did not provide. Usually empty."""
+        """The information that the check needed but this torch version did not provide. Usually empty."""
         return [*self.observation.undecided, *self.observation.not_observable]
 
     @property

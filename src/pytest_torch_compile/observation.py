@@ -62,11 +62,11 @@ class Graph:
 class GraphBreak:
     """A graph break at one location, reached through one chain of function calls.
 
-    ``stack`` is the chain of calls from the compiled function to the break, outermost first and without torch's
-    functions; ``callers`` contains the lines of user code in this chain that lead to ``location``. ``times`` is the
-    number of compilations in which this break occurred. ``module`` is the module that contains the line that caused the
-    break (``kornia.filters.canny``); ``installed`` is true if this module belongs to an installed package. ``numbers``
-    lists the NumPy scalars that the line uses.
+    ``stack`` is the chain of function calls from the compiled function to the break, outermost first and without
+    torch's functions; ``callers`` contains the lines of user code in this chain that lead to ``location``. ``times`` is
+    the number of compilations in which this break occurred. ``module`` is the module that contains the line that caused
+    the break (``kornia.filters.canny``); ``installed`` is true if this module belongs to an installed package.
+    ``numbers`` lists the NumPy scalars that this line uses.
     """
 
     location: Location
@@ -108,9 +108,10 @@ class FailedGuard:
 class Recompile:
     """One recompilation, and the guard that failed for each cache entry.
 
-    ``guards`` starts with the most informative guard: the first guard whose cause did not occur in earlier recompiles
-    of the same frame or, if all causes occurred earlier, the guard of the newest cache entry. If the recompiled code
-    continues after a graph break, ``after_break`` is the line of this break; otherwise, ``after_break`` is 0.
+    ``guards`` starts with the most informative guard. The most informative guard is the first guard whose cause did not
+    occur in earlier recompiles of the same frame. If all causes occurred earlier, the most informative guard is the
+    guard of the newest cache entry. If the recompiled code is the part of a function after a graph break,
+    ``after_break`` is the line of the break; otherwise, ``after_break`` is 0.
     """
 
     frame: str
@@ -195,8 +196,8 @@ class Deviation:
 class CudagraphRuns:
     """The CUDA graph activity of one call: each compiled graph warms up once, is recorded once, and is then replayed.
 
-    ``without`` contains the reason for each run that should have used a CUDA graph but did not. Warm-up runs do
-    not use a CUDA graph by design, and are not in ``without``.
+    ``without`` contains the reason for each run that should have used a CUDA graph but did not. By design, warm-up runs
+    do not use a CUDA graph, so they are not in ``without``.
     """
 
     call: int = 0
@@ -208,10 +209,11 @@ class CudagraphRuns:
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective in a graph. ``ranks`` lists the ranks in its ``group``; it is empty if the ranks are unknown.
+    """A collective in a graph. ``ranks`` lists the ranks in the collective's ``group``, or is empty if the ranks are
+    unknown.
 
-    ``how`` contains the collective's other arguments, such as the reduction. ``graph`` is the graph that contains it:
-    ``captured`` by dynamo, or AOTAutograd's ``forward`` or ``backward``.
+    ``how`` contains the collective's other arguments, such as the reduction. ``graph`` is the kind of graph that
+    contains the collective: ``captured`` by dynamo, or AOTAutograd's ``forward`` or ``backward``.
     """
 
     op: str
@@ -254,7 +256,7 @@ class Observation:
     """Everything that a check or a ``compile_guard`` block observed about compilation. Each list is in chronological
     order.
 
-    ``undecided`` and ``not_observable`` list information that torch did not provide. If ``undecided`` is not empty, the
+    Two lists show which information is missing because torch did not provide it. If ``undecided`` is not empty, the
     check fails, because its result depends on this information. ``not_observable`` does not make the check fail.
 
     ``frames`` counts how often dynamo started to compile a function. For a ``compile_guard`` block,

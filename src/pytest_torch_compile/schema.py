@@ -1,6 +1,8 @@
-"""Read untrusted JSON documents. Their size and depth are limited, and they are validated against a schema before use.
+"""Read untrusted JSON documents. The size and depth of a document are limited, and each document is validated against a
+schema before use.
 
-Supports the JSON Schema keywords in ``KEYWORDS``. Integers must fit into 64 bits, and other numbers into a float.
+This module supports the JSON Schema keywords in ``KEYWORDS``. Integers must fit into 64 bits, and other numbers into a
+float.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The steps of ``action.yml``. Uses only the standard library and this package."""
+"""The steps of ``action.yml``. These steps use only the standard library and this package."""

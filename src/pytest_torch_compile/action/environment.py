@@ -26,7 +26,9 @@ class SetupFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Environment:
-    """A Python interpreter, and its versions of torch and the plugin. A version is empty if the package is missing."""
+    """A Python interpreter, and its versions of torch and the plugin. A version is an empty string if the package is
+    not installed.
+    """
 
     python: str
     torch: str

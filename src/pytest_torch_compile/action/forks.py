@@ -1,4 +1,4 @@
-"""Decide whether the code to test comes from a fork, and whether to allow its execution."""
+"""Decide whether the code to test comes from a fork, and whether this code may run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_privileged(environment: Mapping[str, str]) -> bool:
 
 
 def is_fork(environment: Mapping[str, str]) -> bool:
-    """Return whether the event could be about code from another repository."""
+    """Return whether the event could involve code from another repository."""
     path = environment.get("GITHUB_EVENT_PATH")
     event: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8")) if path else {}
     heads = []

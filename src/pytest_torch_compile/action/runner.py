@@ -48,8 +48,8 @@ def say(text: str) -> None:
 
 @contextmanager
 def commands_off() -> Iterator[None]:
-    """Inside the ``with`` block, make the runner ignore workflow commands in the output. The token that ends this
-    mode cannot be guessed.
+    """Inside the ``with`` block, make the runner ignore workflow commands in the output. Only a random token, which
+    cannot be guessed, turns these commands on again.
     """
     token = secrets.token_hex(16)
     say(f"::stop-commands::{token}")

@@ -1,5 +1,5 @@
-"""A pytest plugin that runs one shard. Of all tests, sorted by id, shard ``2/4`` is every fourth test, starting with
-the second.
+"""A pytest plugin that runs one shard of the tests. Shard ``2/4`` contains every fourth test in the list of all tests
+sorted by id, starting with the second test.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ def install(inputs: Inputs) -> int:
 
 
 def test(inputs: Inputs) -> int:
-    """Run pytest, and return the exit status of this step. The runner decides by this status whether the action failed;
-    no later step can change it.
+    """Run pytest, and return the exit status of this step. This status determines whether the action fails; no later
+    step can change the status.
     """
     report, last = _work("report"), _work("cache") / document.FILE_NAME
     shutil.rmtree(report, ignore_errors=True)
@@ -80,15 +80,13 @@ def test(inputs: Inputs) -> int:
         runner.say("this shard has no tests")
         return 0
     if done.returncode == 5:
-        runner.annotate(
-            "error", ("pytest found no tests, and a gate without tests would always pass: check the test paths")
-        )
+        runner.annotate("error", ("pytest found no tests, so this step fails: check the test paths"))
     # Any module that the tests import can end pytest with status 0, so a missing report is an error.
     return done.returncode or (0 if path.exists() else 3)
 
 
 def pytest_arguments(inputs: Inputs) -> list[str]:
-    """Return the arguments for pytest. Of all inputs, only ``extra-args`` can add options."""
+    """Return the arguments for pytest. Only the input ``extra-args`` can add options."""
     # Compiled code from a fork must not be written to a folder or bucket that other runs read.
     kept = "false" if forks.is_fork(os.environ) and inputs.cache != "true" else inputs.cache
     cache = {"true": str(_work("cache") / "inductor"), "false": ""}.get(kept, kept)
@@ -147,7 +145,7 @@ def releases(inputs: Inputs) -> int:
 
 
 def _fetched(revision: str, folder: Path) -> str:
-    """Return a revision's commit. If the checkout does not contain the revision, fetch it first."""
+    """Return the commit hash of a revision. If the checkout does not contain the revision, fetch it first."""
     for attempt in (revision, "FETCH_HEAD"):
         command = ["git", "rev-parse", "--verify", "--quiet", f"{attempt}^{{commit}}"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -158,7 +156,9 @@ def _fetched(revision: str, folder: Path) -> str:
 
 
 def publish(inputs: Inputs) -> int:
-    """Write the summary, annotations and outputs, and keep the report, so that the next run continues its history."""
+    """Write the summary, annotations and outputs, and keep the report, so that the next run can continue the report's
+    history.
+    """
     report = _work("report")
     path, page = report / document.FILE_NAME, report / "report.html"
     if not path.exists():

@@ -1,6 +1,7 @@
 """Run untrusted programs: tests and conftest files, project builds, and interpreters that import installed packages.
 
-The programs run as the job's user, with all permissions of that user. But they cannot communicate with the runner:
+The programs run as the job's user, with all permissions of that user. However, these programs cannot communicate with
+the runner:
 
 - They do not receive the paths of the runner's files, and these files are restored after the programs have ended.
 - Processes that the programs leave running are terminated.

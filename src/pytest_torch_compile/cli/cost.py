@@ -1,5 +1,5 @@
-"""Measure how long it takes to compile a model, and how long a call takes, eager and compiled. These figures do not
-affect the result.
+"""Measure the compile time of a model, and the duration of an eager call and a compiled call. These figures do not
+affect the result of the check.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
 
 def _paid_back(seconds: float, wall: Paired, rounds: int) -> list[str]:
     """Return lines with the speedup and the number of calls after which compilation pays off. If a figure cannot be
-    determined, or compilation does not pay off, a line states this.
+    determined, or compilation does not pay off, a line states the reason.
     """
     times = f"compiled code is {math.exp(-wall.log_ratio):.2f} times as fast as eager"
     if rounds < ENOUGH_ROUNDS:

@@ -86,7 +86,9 @@ def _compiler() -> Line:
 
 
 def _accelerator() -> Line:
-    """Return the line about the accelerator. For ROCm and XPU, it states what is untested or not supported."""
+    """Return the line about the accelerator. For ROCm and XPU, the line states which features are untested or not
+    supported.
+    """
     if not _version("torch"):
         return Line("no", "CUDA", "unknown, because torch is not installed")
     import torch

@@ -45,13 +45,13 @@ def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | 
         factory: Returns ``model``, ``(model, inputs)`` or ``{"model": model, "inputs": inputs}``, or is itself an
             ``nn.Module``.
         make_inputs: Returns the inputs of one call, or a list with the inputs of several calls. These inputs replace
-            those of the factory.
+            the factory's inputs.
         shapes: The shapes of random inputs, which replace all other inputs.
         times: The number of calls. By default, each item of a list of inputs is used once, and a single item twice.
 
     Raises:
-        FactoryError: If the factory or ``make_inputs`` cannot be imported, is not callable or raises, or if there is no
-            model or no inputs.
+        FactoryError: If the factory or ``make_inputs`` cannot be imported, is not callable or raises, or if the model
+            or its inputs are missing.
     """
     attribute = _attribute(factory)
     is_model = _is_module(attribute)

@@ -38,7 +38,7 @@ LEAST = 3.0  # with auto, the diagnosis may take this many seconds even if the c
 
 
 def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -> list[str]:
-    """Return the diagnosis of a failed check, as lines for the failure message. ``level`` defaults to
+    """Return the diagnosis of a failed check, as lines for the failure message. ``level`` defaults to the value of
     ``--compile-diagnose``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Change the calls of the compiled run. The eager run keeps the original calls, whose results are the reference."""
+"""Change the calls of the compiled run. The eager run uses the original calls, whose results are the reference."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def checked(subject: Subject, adaptation: Adaptation, backend: str | None, **cha
 
 
 def _sizes_in_eager(subject: Subject) -> Sizes | None:
-    """Return the sizes of the eager results; None if the check cannot run in eager, or fails there."""
+    """Return the sizes of the eager results, or None if an eager run is not possible or fails."""
     sizes: Sizes = []
 
     def in_eager(target: Any) -> Callable[..., Any]:
@@ -81,7 +81,7 @@ def _sizes_in_eager(subject: Subject) -> Sizes | None:
 
 
 def _cut(output: Any, sizes: list[torch.Size | None]) -> Any:
-    """Return the output with each tensor cut to its size in eager, which removes padding."""
+    """Cut each tensor in the output to its size in the eager run, which removes padding, and return the result."""
     leaves, structure = tree_flatten(output)
     if len(leaves) != len(sizes):
         return output

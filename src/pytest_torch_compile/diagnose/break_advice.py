@@ -53,8 +53,8 @@ class Change:
 
 
 def break_advice(subject: Subject) -> list[str]:
-    """Return a line for each break for which a fix was found: the first change that removes the break. If all of these
-    changes together make the check pass with the check's own backend, the last line reports this.
+    """Return a line for each break for which a fix was found: the first change that removes the break. If the check
+    passes with all of these changes and with its original backend, the last line reports this result.
     """
     lines: list[str] = []
     if "graph-break" in subject.kinds and subject.compiling.wrapper is None:

@@ -74,7 +74,7 @@ def _error(report: CompileReport) -> str:
 
 def _op(subject: Subject, table: Table) -> list[str]:
     """Return a line about the op whose decomposition or lowering makes the check fail. The op is found by bisecting the
-    ops in use.
+    list of ops that the check uses.
     """
     ops = _of_part(subject, table, subject.smallest) if subject.smallest else []
     if not ops or not _right_without(subject, table, ops, {}):
@@ -97,8 +97,8 @@ def _of_part(subject: Subject, table: Table, part: dict[str, Any]) -> Sequence[s
 
 
 def _fewest(subject: Subject, table: Table, ops: Sequence[str], part: dict[str, Any]) -> Sequence[str]:
-    """Return a short list of ops that make the result correct when their table entries are turned off. The list is
-    halved as long as one of the halves is sufficient.
+    """Return a short list of ops. The result is correct if the decompositions or lowerings of these ops are turned off.
+    The list is halved as long as turning off one of the halves is sufficient.
     """
     while len(ops) > 1:
         middle = len(ops) // 2

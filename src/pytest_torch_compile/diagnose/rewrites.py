@@ -157,7 +157,9 @@ def _moved(statement: ast.stmt, around: Around) -> list[str]:
 
 
 def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:
-    """Return the calls in a statement that read no variables of the function. Calls inside these calls are left out."""
+    """Return the calls in a statement that do not read any variable of the function. Calls nested inside these calls
+    are omitted.
+    """
     expression = statement.test if isinstance(statement, ast.If) else getattr(statement, "value", None)
     calls, nodes = [], [] if isinstance(statement, ast.Expr) or expression is None else [expression]
     while nodes:
@@ -171,8 +173,8 @@ def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:
 
 
 def computed_outside(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Find the calls that do not depend on the function's local variables. Compute their results before the function
-    runs, and let the function read each result from a global variable.
+    """Find the calls that do not depend on the function's local variables. Compute the results of these calls before
+    the function runs, and make the function read each result from a global variable.
     """
     calls = _independent_calls(statement, around)
 
@@ -216,7 +218,7 @@ def without_context(statement: ast.stmt, around: Around) -> ast.stmt | None:
 
 def left_out(statement: ast.stmt, around: Around) -> ast.stmt | None:
     """Remove a statement that might not affect the result: a call, the assignment of a call's result, an assertion, or
-    an ``if`` without ``else`` that contains only these statements or ``raise``.
+    an ``if`` without ``else`` that contains only statements of these kinds or ``raise``.
     """
     if not _may_have_no_result(statement):
         return None

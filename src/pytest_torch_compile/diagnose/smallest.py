@@ -76,8 +76,8 @@ def smallest_module(subject: Subject) -> list[str]:
 
 
 def _checked(subject: Subject, part: Part) -> tuple[CompileReport | None, Part]:
-    """Check one part with its recorded arguments. If eager code rejects arguments that require gradients, detach the
-    arguments and check the part again.
+    """Check one submodule with its recorded arguments. If eager code rejects arguments that require gradients, detach
+    the arguments and check the submodule again.
     """
     backend = _cheapest_backend(subject)
     report = subject.again(backend, **part.changes(subject.work))
@@ -98,8 +98,8 @@ def _without_gradient(call: Call) -> Call:
 
 
 def _cheapest_backend(subject: Subject) -> str | None:
-    """Return the backend of the first stage that causes the finding. If the stage is unknown, return None, which stands
-    for the check's backend.
+    """Return the backend of the first stage that causes the finding. If the stage is unknown, return None, which
+    selects the check's backend.
     """
     if subject.compiling.wrapper is not None:
         return None

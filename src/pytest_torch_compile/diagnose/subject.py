@@ -54,13 +54,15 @@ class Subject:
 
     @property
     def kinds(self) -> set[str]:
-        """The kinds of all findings except those that a torch setting caused or that are not about the code."""
+        """The kinds of all findings, except findings that a torch setting caused and findings that are not about the
+        code.
+        """
         kinds = (finding.kind for finding in self.report.findings if not finding.cause)
         return {kind for kind in kinds if kind not in NO_VERDICT}
 
     @property
     def ended(self) -> str:
-        """The start of a message about steps for which there was no time left."""
+        """The start of a message about steps that were skipped because the time limit was reached."""
         return f"the diagnosis reached its limit of {self.seconds:.0f} s"
 
     @property
@@ -72,8 +74,8 @@ class Subject:
         """Return the expected time of a trial with this backend: the time of the longest trial so far with this
         backend. Before the first trial, the time is estimated from the time of the check.
 
-        The estimate is the check's time without the compile time of the stages that the trial skips. It may be too
-        high, because the check's time includes the imports of the first compilation.
+        This estimate excludes the compile time of the stages that the trial skips. The estimate may be too high,
+        because the check's time includes the imports of the first compilation.
         """
         if backend in self._took:
             return self._took[backend]
@@ -92,8 +94,8 @@ class Subject:
             self._tolerances = before
 
     def again(self, backend: str | None = None, **changes: Any) -> CompileReport | None:
-        """Repeat the check with changed fields of ``Work`` or ``Compiling``, and return its report; None if the check
-        is not possible.
+        """Repeat the check with changed fields of ``Work`` or ``Compiling``. Return its report, or None if the check is
+        not possible.
 
         Raises:
             OutOfTime: If the trial is expected to take longer than the remaining time.
@@ -129,7 +131,7 @@ class Subject:
         return bool(shown)
 
     def is_right_in(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
-        """Return whether a trial ran and has no findings of these kinds or of kinds that the failed check lacks."""
+        """Return whether a trial ran, and has neither findings of these kinds nor new kinds of findings."""
         return report is not None and {finding.kind for finding in report.findings} <= self.kinds - set(kinds)
 
 

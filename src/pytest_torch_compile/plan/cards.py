@@ -11,8 +11,8 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 @dataclass(frozen=True)
 class Card:
-    """The properties of a CUDA GPU. While a plan is created, torch reads these values instead of a real GPU's.
-    ``bandwidth`` and ``tflops`` do not affect the plan.
+    """The properties of a CUDA GPU. While a plan is created, torch reads these values instead of the properties of a
+    real GPU. ``bandwidth`` and ``tflops`` do not affect the plan.
 
     Args:
         name: The name that CUDA reports.
@@ -24,8 +24,8 @@ class Card:
         memory: The size of the GPU's memory in bytes.
         l2_cache: The size of the L2 cache in bytes.
         bandwidth: The memory bandwidth in bytes per second.
-        tflops: Pairs of a dtype and its peak rate of dense computation in TFLOPS. The rate for ``float32`` is without
-            TF32.
+        tflops: Pairs of a dtype and its peak rate of dense computation in TFLOPS. The rate for ``float32`` assumes that
+            TF32 is turned off.
         threads_per_processor: The maximum number of resident threads per SM.
     """
 

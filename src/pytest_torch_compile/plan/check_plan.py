@@ -60,19 +60,21 @@ def check_plan(
     A plan contains the code that Inductor generates for the GPU, and predicts the number of kernels and the peak
     memory. The calls run in a fresh process, on fake tensors, as if the model and its arguments were on the GPU. Unless
     ``values`` is true, these tensors have no values, so weights are neither needed nor copied, and the model can be on
-    the ``meta`` device. Nothing runs on a GPU, and nothing is measured. Requires torch's default wheel for Linux, which
-    is built with CUDA and installs Triton.
+    the ``meta`` device. Nothing runs on a GPU, and nothing is measured. This function requires torch's default wheel
+    for Linux, which is built with CUDA and installs Triton.
 
     Args:
-        model: A module, function or other callable. Its parameters and buffers are treated as if they were on the GPU.
+        model: A module, function or other callable. The parameters and buffers of a module are treated as if they were
+            on the GPU.
         *args: The arguments of a single call, if ``calls`` is not set.
         calls: The calls, as in ``check_compile``; ``call(x, mask=m)`` passes arguments by name.
         gpu: The GPU to plan for: ``"A100"``, ``"H100"``, ``"H200"``, ``"L4"``, ``"L40S"`` or another known name, or a
             ``Card``, which describes any other GPU.
-        train: If False, run the calls under ``torch.no_grad``. If True, also run backward from every output that
-            requires a gradient. If a loss function, call it with the output, and run backward from the loss.
-        optimizer: A function that creates an optimizer from the parameters. The optimizer's step runs after each call's
-            backward.
+        train: If False, run the calls under ``torch.no_grad``. If True, also run the backward pass from every output
+            that requires a gradient. If ``train`` is a loss function, call the function with the output, and run the
+            backward pass from the loss.
+        optimizer: A function that creates an optimizer from the parameters. The optimizer's step runs after the
+            backward pass of each call.
         values: If True, also run the generated code on the CPU, and compare its results with eager results, as
             ``check_compile`` does. The model and its arguments must have values and be on the CPU, and they should be
             small.
@@ -80,8 +82,8 @@ def check_plan(
             errors, register spills, and kernels that need more shared memory than the GPU has.
         fullgraph: Passed to ``torch.compile``.
         dynamic: Passed to ``torch.compile``.
-        mode: Passed to ``torch.compile``. A plan uses fixed values for choices that Inductor would make by timing
-            candidates on the GPU; ``Plan.fixed`` lists these choices.
+        mode: Passed to ``torch.compile``. Settings that would make Inductor time candidates on the GPU, such as
+            ``max_autotune``, are turned off in a plan; ``Plan.fixed`` lists the settings that the plan overrides.
         options: Passed to ``torch.compile``, except for the options that are fixed in every plan.
         max_kernels: The maximum number of Triton kernel launches and library calls, counted together, in one call of
             the model.

@@ -60,7 +60,8 @@ def planned_test(
     Raises:
         CompileCheckFailed: If the plan cannot be completed, for example because the target does not compile, or if the
             baseline cannot be used.
-        CompileUsageError: If this machine cannot create the plan, or an option cannot be planned.
+        CompileUsageError: If this machine cannot create the plan, or an option is not supported with
+            ``--compile-plan``.
     """
     gpu = str(settings.current.plan)
     plan = _plan(target, args, options, gpu)

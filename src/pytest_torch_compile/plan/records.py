@@ -81,10 +81,10 @@ class Plan(CompileReport):
 
     ``planned`` contains the graphs in the order in which they were compiled. ``launches`` contains, for each call of
     the target, the number of kernel launches and library calls. ``peak_memory`` is the largest number of bytes that the
-    model, inputs, gradients, optimizer state and intermediate tensors occupy at the same time, excluding libraries'
-    workspaces and the allocator's rounding. ``cudagraphs`` is the number of graphs that would be recorded as CUDA
-    graphs. ``assumed`` lists the plan's assumptions about torch that were not verified for this GPU and torch version.
-    ``fixed`` describes the user's settings that the plan overrides, such as ``max_autotune``. ``compared`` is the
+    model, inputs, gradients, optimizer state and intermediate tensors occupy at the same time. This number excludes the
+    workspaces of libraries and the allocator's rounding. ``cudagraphs`` is the number of graphs that would be recorded
+    as CUDA graphs. ``assumed`` lists the plan's assumptions about torch that were not verified for this GPU and torch
+    version. ``fixed`` describes the settings that the plan overrides, such as ``max_autotune``. ``compared`` is the
     result of the comparison with the baseline; only ``--compile-plan`` sets it.
     """
 
@@ -123,8 +123,8 @@ class Plan(CompileReport):
     @property
     def flops(self) -> dict[str, int] | None:
         """The number of floating-point operations of the last call's matrix products, convolutions and attention, keyed
-        by dtype, or None if the number is unknown for at least one graph. A graph with dynamic sizes counts with the
-        sizes for which it was compiled. Ops inside ``torch.cond`` and other higher-order ops are not counted.
+        by dtype, or None if the number is unknown for at least one graph. A graph with dynamic sizes is counted with
+        the sizes for which it was compiled. Ops inside ``torch.cond`` and other higher-order ops are not counted.
         """
         found: Counter[str] = Counter()
         for graph, times in self._runs_in_last_call():

@@ -48,7 +48,8 @@ class Work:
     """The options for running the calls. If ``compiled`` is true, the generated kernels are also compiled for the GPU.
 
     ``dynamic_dims`` specifies the dimensions to mark as dynamic, as in ``check_compile``. ``change`` is used only by
-    the plugin's tests. It receives a kernel's name and source, and returns the source to use instead.
+    the plugin's tests. The function ``change`` receives a kernel's name and source, and returns the source to use
+    instead.
     """
 
     compiling: Compiling
@@ -76,8 +77,8 @@ class Planned:
 
 
 def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]:
-    """Plan pickled targets for one GPU, one after another. Each payload is paired with a flag: if it is true, the
-    generated code also computes values.
+    """Create plans for pickled targets, one after another, for one GPU. Each payload is paired with a flag: if the flag
+    is true, the generated code also computes values.
 
     Afterwards, this process cannot be used for anything else.
     """
@@ -106,7 +107,7 @@ def _unpacked(payload: bytes, mode: CardMode) -> tuple[Any, Sequence[Call], Work
 
 
 def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
-    """Run the calls in eager, with the tensors' values, on the CPU. Return the records of the calls, and the reasons
+    """Run the calls in eager mode on the CPU, on tensors with values. Return the records of the calls, and the reasons
     why values are unknown.
     """
     mode = ValuedMode()
@@ -213,7 +214,7 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
 
 
 def _run_again(generator: Generator, mode: CardMode, run: Callable[[Call], None], calls: Sequence[Call]) -> None:
-    """Run the calls a second time, to update only the peak memory. The optimizer creates its state in its first step,
+    """Run the calls a second time, and update only the peak memory. The optimizer creates its state in its first step,
     so only in later calls are the state and the activations in memory together.
     """
     graphs, cudagraphs, generator.call = len(generator.graphs), generator.cudagraphs, 0

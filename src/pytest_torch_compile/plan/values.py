@@ -150,7 +150,8 @@ def _flat(named: Mapping[str, Any]) -> Flat:
 
 
 def require_small_and_real(target: Any, calls: Sequence[Call]) -> None:
-    """Require that all tensors of the target and its calls have values and are on the CPU. Their sizes are not checked.
+    """Require that all tensors of the target and its calls have values and are on the CPU. The sizes of these tensors
+    are not checked.
 
     Raises:
         CompileUsageError: If a tensor has no values or is not on the CPU.
@@ -197,7 +198,9 @@ class Judge:
 
 
 class _References:
-    """The runs that serve as references, such as eager in float64. They run on the CPU if a comparison needs them."""
+    """The runs that serve as references, such as eager in float64. These runs take place on the CPU, and only if a
+    comparison needs them.
+    """
 
     def __init__(self, judge: Judge, values: Values, box: Any) -> None:
         calls = [call if judge.train else call.under(torch.no_grad) for call in judge.calls]

@@ -1,5 +1,5 @@
-"""The ``compile_benchmark`` fixture. It measures a target, compares the results with the baseline, confirms changes
-with more measurements, and fails the test if there is a regression.
+"""The ``compile_benchmark`` fixture. The fixture measures a target, compares the results with the baseline, confirms
+changes with more measurements, and fails the test if there is a regression.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class CompileSpeedWarning(UserWarning):
 
 
 class CompileBenchmark:
-    """The value of the ``compile_benchmark`` fixture. Tests call it with the target and the target's arguments."""
+    """The value of the ``compile_benchmark`` fixture. Tests call this object with the target and the target's
+    arguments.
+    """
 
     def __init__(self, request: pytest.FixtureRequest, benchmark: Any, defaults: Mapping[str, Any]) -> None:
         self._request = request
@@ -324,7 +326,7 @@ def require_counted(allow_more: AllowMore | None) -> None:
             raise CompileUsageError(f"allow_more: {name!r} is not a counted quantity: {hint}")
         if allowed is not None and name in exact.KEPT:
             raise CompileUsageError(
-                f"allow_more: {name} must be None, to turn off the comparison of this count: an increase never "
+                f"allow_more: {name} can only be None, which turns off the comparison of this count: an increase never "
                 "fails a test, and any decrease is a regression"
             )
         if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):

@@ -1,5 +1,5 @@
 """Collect one entry for each test, and write the ``--compile-report`` files at the end of the run. Under pytest-xdist,
-only the controller does this.
+only the controller collects entries and writes files.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from . import payload, unwritten
 
 
 class Collector:
-    """The hooks that collect the entries of ``report.json``. They are registered only in the process that receives
-    pytest's reports of all tests.
+    """The hooks that collect the entries of ``report.json``. These hooks are registered only in the process that
+    receives pytest's reports of all tests.
     """
 
     def __init__(self, folder: Path, config: pytest.Config) -> None:

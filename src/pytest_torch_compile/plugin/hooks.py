@@ -1,4 +1,4 @@
-"""The plugin's hooks. They import torch only when a test uses the plugin."""
+"""The plugin's hooks. The hooks import torch only when a test uses the plugin."""
 
 from __future__ import annotations
 

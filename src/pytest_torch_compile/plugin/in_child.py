@@ -29,7 +29,9 @@ def child_for(item: pytest.Item) -> child.Child:
 
 
 def is_child(config: pytest.Config) -> bool:
-    """Return whether another pytest process started this run. That process shows and stores this run's results."""
+    """Return whether another pytest process started this run. The process that started this run shows and stores the
+    run's results.
+    """
     return _JOB in config.stash
 
 
@@ -41,8 +43,8 @@ def speed_tests(item: pytest.Item) -> int:
 
 
 def begin(config: pytest.Config) -> None:
-    """In a child process, apply the tests and options that the parent sent. This happens before other plugins read the
-    options.
+    """In a child process, apply the tests and options that the parent sent. The parent's tests and options are applied
+    before other plugins read the options.
     """
     job = child.take_job()
     if job is None:
@@ -135,7 +137,9 @@ class _InChild:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Report that pytest finished. If the parent does not receive this report, a test terminated the process."""
+        """Report that pytest finished. Without this report, the parent concludes that pytest did not finish, for
+        example because a test terminated the process.
+        """
         self._say({child.OF_RUN: {"finished": True}})
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

@@ -43,7 +43,7 @@ def _why(test: str, ended: Ended) -> str:
     if ended.status is None:
         frames = main_frames(ended.stacks)
         place = place_of(frames)
-        where = f"it hung at {place.shown()}" if place else "it is unknown where it hung"
+        where = f"it hung at {place.shown()}" if place else "it hung at an unknown location"
         return f"the process of {test} did not finish: {where}\n{stack_text(frames)}\n{ended.output}"
     how = f"exited with status {ended.status} without a report"
     if ended.status < 0:

@@ -36,8 +36,8 @@ class KnownFailure:
         """Return whether ``error`` is the expected failure: a failed check whose findings all have one of the marker's
         kinds.
 
-        If the marker sets no kinds, return False if there is a ``timeout`` or ``not-observable`` finding, because these
-        findings are not about the checked code.
+        If the marker does not specify a kind, return False if there is a ``timeout`` or ``not-observable`` finding,
+        because these findings are not about the checked code.
         """
         if not isinstance(error, CompileCheckFailed):
             return False

@@ -33,10 +33,10 @@ _ASKED: pytest.StashKey[list[int]] = pytest.StashKey()
 
 
 def takes_part(config: pytest.Config) -> bool:
-    """Return whether a launcher started this process as one of several ranks, and the tests use the plugin.
+    """Return True if a launcher started this process as one of several ranks and the tests use the plugin.
 
     This function is first called before other plugins open files, so that several ranks do not write to the same file.
-    The test files have not been imported by then, so the function searches their source text.
+    At that time, the test files are not yet imported, so the function searches their source text.
     """
     if _TAKES_PART not in config.stash:
         config.stash[_TAKES_PART] = launch() is not None and any(map(usage.names_plugin, _files(config)))
@@ -189,7 +189,7 @@ class LaunchedSession:
         if here.rank == 0 and not report.failed:
             ranks = range(here.world_size)
             told = self._others.gather(turn, ranks, TEST_SECONDS)
-            late = f"did not report this test within {TEST_SECONDS:g} s after rank 0 did"
+            late = f"did not report this test within {TEST_SECONDS:g} s of rank 0's report"
             texts = {rank: told[rank] if rank in told else self._others.why_gone(rank, late) for rank in ranks}
             failed = [f"rank {rank}: {text}" for rank, text in texts.items() if text]
             if failed:
@@ -200,8 +200,8 @@ class LaunchedSession:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Wait for all ranks; ranks other than 0 also wait for rank 0's report and exit with rank 0's status.
 
-        Otherwise, the launcher could terminate rank 0 before the report is written: it terminates all ranks when one
-        rank fails.
+        Otherwise, the launcher, which terminates all ranks when one rank fails, could terminate rank 0 before the
+        report is written.
         """
         if self._others is None:
             return

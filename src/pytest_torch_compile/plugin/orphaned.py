@@ -1,5 +1,5 @@
-"""Make a process exit about a second after its parent. Without this, pytest-xdist workers continue for up to 15 seconds
-after their session is killed.
+"""Make a process exit about a second after its parent. Without this module, pytest-xdist workers continue for up to 15
+seconds after their session is killed.
 """
 
 from __future__ import annotations

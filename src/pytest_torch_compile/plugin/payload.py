@@ -17,8 +17,8 @@ _KEY: pytest.StashKey[Payload] = pytest.StashKey()
 
 @dataclass
 class Payload:
-    """The record of one test. It contains only JSON values, because pytest-xdist workers and isolated processes send
-    it to another process.
+    """The record of one test. The record contains only JSON values, because pytest-xdist workers and isolated processes
+    send the record to another process.
     """
 
     checks: list[dict[str, Any]] = field(default_factory=list)  # one entry of the report for each check
@@ -44,7 +44,7 @@ def of(item: pytest.Item) -> Payload:
 
 def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool, usage_error: bool = False) -> None:
     """Attach the test's record to the report of a phase (setup, call or teardown). If the test has no record, attach an
-    empty one only if ``always`` is true.
+    empty record only if ``always`` is true.
 
     Observations are attached only to the report of the call phase; otherwise, the report of the teardown phase would
     count them again. A usage error is attached to the report of the phase that raised it.

@@ -26,8 +26,8 @@ from .usage import shows_existing
 class StructureSession:
     """The hooks for structure baselines, registered if ``--compile-perf`` or ``--compile-update-baselines`` is set.
 
-    Under ``gate``, a test fails if its checks have a new graph break, or more graphs, recompiles, guards or CUDA graph
-    skips than stored, even if its budget allows them. Other changes are listed at the end.
+    Under ``--compile-perf=gate``, a test fails if its checks have a new graph break, or more graphs, recompiles, guards
+    or CUDA graph skips than the baseline, even if the test's budget allows them. Other changes are listed at the end.
     """
 
     def __init__(self, root: Path) -> None:
@@ -35,7 +35,7 @@ class StructureSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Record the counts of a test that passed and, under ``gate``, compare them with the baseline."""
+        """Record the counts of a test that passed. Under ``--compile-perf=gate``, compare them with the baseline."""
         if shows_existing(item):  # checks of --compile-existing have a separate baseline
             return (yield)
         reports: list[CompileReport] = []

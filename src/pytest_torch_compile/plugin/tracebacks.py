@@ -13,7 +13,7 @@ from ..findings import CompileCheckFailed, CompileUsageError
 
 class OwnFramesHidden:
     """The hook that shortens the tracebacks of failed checks and usage errors, and leaves all other tracebacks
-    unchanged. It is registered unless ``--full-trace`` is set.
+    unchanged. The hook is registered unless ``--full-trace`` is set.
     """
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> None:

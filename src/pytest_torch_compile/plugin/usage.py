@@ -60,8 +60,8 @@ def is_speed_test(item: pytest.Item) -> bool:
 
 
 def starts_fresh(item: pytest.Item) -> bool:
-    """Return whether compiled code is discarded before a test. This is the case if the test uses the plugin, or if its
-    module imports ``compile_guard`` or this package.
+    """Return whether compiled code is discarded before a test. Compiled code is discarded if the test uses the plugin,
+    or if the test's module imports ``compile_guard`` or this package.
     """
     guard = sys.modules.get(f"{PACKAGE}.check.compile_guard")
     known = [one for one in (sys.modules[PACKAGE], guard, getattr(guard, "compile_guard", None)) if one is not None]

@@ -13,7 +13,7 @@ _NAME: pytest.StashKey[str] = pytest.StashKey()
 
 
 def one_for_each_gpu(config: pytest.Config) -> int | None:
-    """Return the number of workers for ``-n auto``; None lets pytest-xdist decide."""
+    """Return the number of workers for ``-n auto``, or None for pytest-xdist's default."""
     if options.read(config).perf == "off":
         return None
     from ..speed.gpus import visible

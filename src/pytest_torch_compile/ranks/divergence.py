@@ -1,4 +1,4 @@
-"""Compare what each rank compiled in a check, and report differences."""
+"""Compare the ranks' observations in each check, and report differences between ranks."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def require_known(same: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class RankSeen:
-    """One rank's observations (such as graph breaks) in each of its checks. ``stopped`` is true if the rank died,
-    was terminated while it was compiling, or raised an exception. Its observations of the most recent call are then
-    incomplete.
+    """One rank's observations (such as graph breaks) in each of its checks. ``stopped`` is true if the rank died, was
+    terminated while it was compiling, or raised an exception. If so, the rank's observations of the most recent call
+    are incomplete.
     """
 
     checks: Mapping[str, CheckSeen]
@@ -54,7 +54,9 @@ class RankSeen:
         return [fact for fact in self.checks[check].facts if fact.kind == kind]
 
     def whole_calls(self, check: str) -> float:
-        """Return how many calls to compiled functions have complete observations; infinity if the check has ended."""
+        """Return the number of calls to compiled functions with complete observations, or infinity if the check has
+        ended.
+        """
         seen = self.checks[check]
         return math.inf if seen.ended else seen.calls - self.stopped
 
@@ -72,8 +74,8 @@ def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Fi
 
 
 def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
-    """Return a finding if the ``returned`` and ``running`` ranks ran the same check. It reports that the ``running``
-    ranks did not return.
+    """If the ``returned`` and ``running`` ranks ran the same check, return a finding about the ``running`` ranks, which
+    did not return from this check.
     """
     checks = ranks[returned[0]].checks if returned else ()
     shared = [check for check in checks if any(check in ranks[rank].checks for rank in running)]
@@ -135,8 +137,8 @@ def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list
 
 
 def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: Sequence[list[int]]) -> list[str]:
-    """For each group of ranks, return lines that list the group's observations. Observations that all groups share are
-    only counted, except for collectives, all of which are listed.
+    """For each group of ranks, return lines that list the group's observations. If all groups share an observation, it
+    is counted but not listed; only collectives are always listed.
     """
     facts = [ranks[group[0]].facts(check, kind) for group in groups]
     lines = []
@@ -151,7 +153,7 @@ def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: 
 
 
 def _without(facts: Sequence[Fact], others: Sequence[Fact]) -> list[Fact]:
-    """Return the observations whose keys are missing from ``others`` or occur less often there."""
+    """Return the observations whose keys are missing from ``others`` or occur less often in ``others``."""
     left = Counter(fact.key for fact in others)
     result = []
     for fact in facts:

@@ -53,8 +53,8 @@ def _raised(error: Raised) -> Finding:
 
 @dataclass
 class RankEnd:
-    """How a call ended on one rank. If there is no ``outcome``, the rank died (``exit_code``), was terminated at
-    ``place``, or does not answer (``lost`` is the reason).
+    """The way in which a call ended on one rank. If there is no ``outcome``, the rank died (``exit_code``), was
+    terminated at ``place``, or does not answer (``lost`` is the reason).
 
     ``checks`` contains the observations of the rank's checks. ``compiling`` is true if the rank was terminated while it
     was compiling.
@@ -76,7 +76,7 @@ class RankEnd:
 
     @property
     def how_it_died(self) -> str:
-        """A description of how the rank died or why it does not answer; empty if neither is the case."""
+        """The way in which the rank died, the reason why it does not answer, or an empty string."""
         code = self.exit_code
         if code is None:
             return self.lost
@@ -84,7 +84,9 @@ class RankEnd:
         return f"{how} before it returned a result"
 
     def seen(self) -> RankSeen:
-        """Return the observations of the rank's checks, and whether those of the most recent call are incomplete."""
+        """Return the observations of the rank's checks, and whether the observations of the most recent call are
+        incomplete.
+        """
         failed = self.outcome is not None and self.outcome.raised is not None
         return RankSeen(self.checks, stopped=self.compiling or failed or bool(self.how_it_died))
 
@@ -92,8 +94,8 @@ class RankEnd:
 def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) -> list[Finding]:
     """Return findings about differences between ranks, followed by findings about the most serious failures.
 
-    If ranks died, these findings are about the ranks that died. Otherwise, they are about the ranks that failed. If no
-    rank failed, they are about the ranks that did not finish within ``seconds``.
+    Only the most serious kind of failure is reported. In order of seriousness, the kinds are: ranks that died, ranks
+    that failed, and ranks that did not finish within ``seconds``.
     """
     outcomes = [end.outcome for end in ends if end.outcome is not None]
     running = [end for end in ends if end.was_ended]

@@ -87,7 +87,7 @@ def run_ranks(
 
 @dataclass
 class _Rank:
-    """A running rank. ``outcome`` is the outcome of its most recent job (None while the job runs)."""
+    """A running rank. ``outcome`` is the outcome of the rank's most recent job, or None while the job runs."""
 
     number: int
     process: SpawnProcess
@@ -97,8 +97,8 @@ class _Rank:
     outcome: Outcome | None = None
 
     def hear(self, job: Job) -> None:
-        """Receive a message from the rank, if there is one: the outcome of its job, or a request for a job, which is
-        then sent.
+        """If the rank has sent a message, receive it. The message is the outcome of a job, or a request for a job, in
+        which case ``job`` is sent to the rank.
         """
         with contextlib.suppress(EOFError, OSError):  # the rank has exited
             if self.connection.poll():

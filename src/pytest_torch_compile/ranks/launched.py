@@ -77,7 +77,9 @@ def local_rank() -> int:
 
 
 class Others:
-    """The other ranks: their messages, and whether they are alive. No method waits for a rank that has stopped."""
+    """The messages of the other ranks, and the state of these ranks (alive or lost). No method waits for a rank that
+    has stopped.
+    """
 
     def __init__(self, here: Launch, tell: Callable[[str], None]) -> None:
         self.here = here
@@ -114,8 +116,8 @@ class Others:
         """Return the messages that ranks stored under ``key``, keyed by rank. Ranks that are lost or do not answer in
         time are omitted.
 
-        By default, ranks that have finished their tests are not waited for. If ``after_tests`` is set, wait for their
-        messages as well.
+        By default, do not wait for messages from ranks that have finished their tests. If ``after_tests`` is set, wait
+        for these messages as well.
         """
         values: dict[int, Any] = {}
         deadline = time.monotonic() + seconds

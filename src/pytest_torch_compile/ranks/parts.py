@@ -20,8 +20,9 @@ def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Call
     Args:
         compile: a function that creates the parallel, compiled target: ``lambda m:
             DistributedDataParallel(torch.compile(m))``.
-        dim: the batch dimension of all tensor arguments and output tensors. Its size must be a multiple of the number
-            of ranks. A tensor without this dimension is not split: every rank receives all of it.
+        dim: the batch dimension of all tensor arguments and output tensors. The size of this dimension must be a
+            multiple of the number of ranks. A tensor without this dimension is not split: every rank receives the whole
+            tensor.
     """
 
     def on_its_part(target: Any) -> Callable[..., Any]:
@@ -51,8 +52,8 @@ def part_of(batch: torch.Tensor, dim: int = 0) -> torch.Tensor:
 
 
 class _Gathered(torch.autograd.Function):
-    """An autograd function that concatenates the parts of all ranks. Backward returns this rank's part of the gradient,
-    multiplied by the number of ranks to compensate for averaging over the ranks.
+    """An autograd function that concatenates the parts of all ranks. The backward pass returns this rank's part of the
+    gradient, multiplied by the number of ranks to compensate for averaging over the ranks.
     """
 
     @staticmethod

@@ -25,8 +25,8 @@ class Fact:
     """One observation in a check, such as a graph break. Equal observations have equal keys on all ranks; ``text`` is
     used in messages.
 
-    The observation was made during call number ``during`` to a compiled function. These calls are counted from 1 over
-    the whole check.
+    ``during`` is the number of the call to a compiled function in which the observation was made; these calls are
+    counted from 1 over the whole check.
     """
 
     kind: str

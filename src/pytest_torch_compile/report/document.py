@@ -42,7 +42,7 @@ def new(
 ) -> Document:
     """Create a document with these tests. ``history`` contains the history points of earlier documents, oldest first.
 
-    ``selection`` describes which tests were selected; it is empty for all tests.
+    ``selection`` describes the selected tests; it is empty if all tests were selected.
     """
     entries = sorted((clean(test) for test in tests), key=lambda test: (test["id"], test["environment"]))
     document: Document = {
@@ -61,10 +61,8 @@ def new(
 
 
 def _kept(history: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Return the newest history points of runs with the same test selection as the most recent run, and of runs with
-    the selections that contain the most tests.
-
-    Runs of a few tests therefore do not displace runs of all tests.
+    """Keep the newest history points for the test selection of the most recent run, and for the selections with the
+    most tests. Runs of a few tests therefore do not displace runs of all tests.
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for at in history:

@@ -18,7 +18,7 @@ MESSAGE_LIMIT = 4000
 
 @dataclass(frozen=True)
 class Annotation:
-    """One message at one line of the repository."""
+    """An annotation: a message about one line of a file in the repository."""
 
     level: str
     file: str

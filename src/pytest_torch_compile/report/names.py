@@ -38,8 +38,8 @@ def _cut(names: Sequence[str], width: int, mark: str) -> list[str]:
 
 
 def _middle_out(name: str, width: int, mark: str) -> str:
-    """Shorten a name in the middle. A third of the width shows the beginning, and the rest shows the end, which
-    contains the test's own name.
+    """Shorten a name in the middle. One third of the width is used for the beginning, and the rest for the end, which
+    contains the name of the test function.
     """
     if len(name) <= width:
         return name

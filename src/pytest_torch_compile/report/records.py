@@ -20,7 +20,7 @@ _OF_OBSERVATION = ("errors", "cudagraph_skips", "cudagraph_runs", "cache", "comp
 
 def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """Create a check's entry from its report's ``to_dict()``. For each graph, the entry contains the number of ops
-    instead of the ops. Paths are relative, and each location has its source lines.
+    instead of a list of ops. Paths are relative, and each location includes its source lines.
     """
     seen = report["observation"]
     return {

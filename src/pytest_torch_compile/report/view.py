@@ -1,4 +1,4 @@
-"""Compute what several output formats show: verdicts, findings in order of severity, and formatted figures."""
+"""Compute the values that several output formats show: verdicts, findings in order of severity, and figures."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Found:
 
     @property
     def line(self) -> int:
-        """The line in ``file``."""
+        """The line number in ``file``."""
         return int(self._place["line"])
 
     @property
@@ -149,7 +149,7 @@ def counted(quantity: str, value: int) -> str:
 
 
 def plans(test: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the figures of a test's plans. These figures are computed from the code that is generated for a GPU, not
-    measured.
+    """Return the figures of a test's plans. These figures are not measured, but are computed from the code that is
+    generated for a GPU.
     """
     return [check["plan"] for check in test["checks"] if "plan" in check]

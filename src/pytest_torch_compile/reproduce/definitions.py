@@ -161,7 +161,7 @@ class Definitions:
 
     def _statements_of(self, owner: Any, name: str) -> bool:
         """Copy the statements of the owner's module that bind ``name``, or use it in a decorator, an assignment or a
-        call. Return whether there are any such statements.
+        call. Return whether the module contains any such statement.
         """
         module = owner if isinstance(owner, types.ModuleType) else sys.modules.get(owner.__module__)
         if module is None:

@@ -49,12 +49,13 @@ def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> Non
 
 
 def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproduction | str:
-    """Write a script and return its ``Reproduction``, or return the reason why there is none.
+    """Write a script and return its ``Reproduction``, or return the reason why no script was written.
 
     Try the smallest failing module before the whole target, and random tensor values before the original values.
 
     If the check uses ``fullgraph=True``, try a graph break with ``fullgraph=False`` as well. The findings list the
-    breaks that occur with ``fullgraph=False``. Some of them, for example at ``.item()``, occur only with this value.
+    breaks that occur with ``fullgraph=False``. Some of these breaks, for example at ``.item()``, do not occur with
+    ``fullgraph=True``.
     """
     finding = _worst(report, KINDS)
     if finding is None:
@@ -155,8 +156,8 @@ def _run(file: Path, seconds: float, *, alone: bool) -> tuple[int | None, list[s
     """Run the script, and return its exit status and the lines of its output. Afterwards, terminate all processes that
     the script started.
 
-    If ``alone`` is set, the script runs with ``python -I``, so it cannot import from this process's ``sys.path`` unless
-    the package is installed. An undeclared dependency then makes the script fail.
+    If ``alone`` is set, the script runs with ``python -I``, so it can import only installed packages. An undeclared
+    dependency then makes the script fail.
     """
     environment = {name: value for name, value in os.environ.items() if not _OF_TORCH.match(name)}
     environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"  # a cache may contain code that a modified torch generated

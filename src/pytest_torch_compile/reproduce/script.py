@@ -63,7 +63,7 @@ class Renamed:
         return name
 
     def applied(self, text: str) -> str:
-        """Return the text with names renamed, including names in f-strings, but not attributes."""
+        """Return the text with the names replaced, including names in f-strings, but not attributes."""
         for name, new in self._new.items():
             text = re.sub(rf"(?<![\w.]){name}(?!\w)", new, text)
         return text
@@ -115,8 +115,8 @@ def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, 
 
 
 def _judge(finding: Finding, compiling: Compiling) -> str:
-    """Return the name of the template that contains the assertion. With fullgraph, a break raises an exception;
-    otherwise, breaks are counted.
+    """Return the name of the template that contains the assertion. With ``fullgraph=True``, a break raises an
+    exception; otherwise, breaks are counted.
     """
     return JUDGES.get(finding.kind) or ("raises" if compiling.fullgraph else "counts")
 
