@@ -256,7 +256,7 @@ class Observation:
     """Everything that a check or a ``compile_guard`` block observed about compilation. Each list is in chronological
     order.
 
-    Two lists show which information is missing because torch did not provide it. If ``undecided`` is not empty, the
+    ``undecided`` and ``not_observable`` list information that torch did not provide. If ``undecided`` is not empty, the
     check fails, because its result depends on this information. ``not_observable`` does not make the check fail.
 
     ``frames`` counts how often dynamo started to compile a function. For a ``compile_guard`` block,
