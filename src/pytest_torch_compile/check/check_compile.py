@@ -111,8 +111,8 @@ def check_compile(
         options: Passed to ``torch.compile``.
         recompile_limit: Passed to ``torch.compile``. Like ``isolate_recompiles`` and ``dynamic_shapes``, this option
             can be used only if the torch version supports it.
-        isolate_recompiles: Passed to ``torch.compile``: store the graphs separately from other compilations of the same
-            code, and count them separately.
+        isolate_recompiles: Passed to ``torch.compile``: store the graphs of this compilation separately from other
+            compilations of the same code, and count its recompiles separately.
         dynamic_shapes: Passed to ``torch.compile``: unbacked or shared sizes, in torch's own format (``shapes_spec`` on
             torch 2.13).
         compile: A function ``target -> compiled target`` that is called instead of ``torch.compile``. The preceding
@@ -122,7 +122,7 @@ def check_compile(
             string as equal in size: ``{"x": {0: "batch"}}``.
         train: If True, run backward from every output that requires grad, with random gradients. Alternatively, a
             callable that computes the loss from the output.
-        optimizer: A function ``params -> Optimizer``. Parameters and buffers are compared after the optimizer steps.
+        optimizer: A function that creates an optimizer from the parameters. Parameters and buffers are compared after the optimizer steps.
         steps: The number of optimizer steps in each call.
         max_graph_breaks: The number of allowed graph breaks (default 0). Alternatively, a dict of limits by torch
             version, ``{"<2.8": 2, ">=2.8": 0}``, or by the package that contains the line that caused the graph break,
