@@ -324,7 +324,7 @@ def test_baseline_that_cannot_be_read_is_one_red_line_under_gate_and_only_there(
     run(project, perf="track").assert_outcomes(passed=1)
     result = run(project)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"E *the baseline cannot be used: *{name} cannot be read*restore it from version *"])
+    result.stdout.fnmatch_lines([f"E *the baseline cannot be used: *{name} cannot be read*restore the file from *"])
     run(project, "--compile-update-baselines").assert_outcomes(passed=1)
     run(project).assert_outcomes(passed=1)
 

@@ -25,7 +25,7 @@ SCHEMA_VERSION = 1
 KEY = "torch_compile"
 LIST_OF_ENTRIES = {"speed": "benchmarks", "structure": "tests", "existing": "targets", "plan": "tests"}
 WAIT_SECONDS = 60.0
-RESTORE = "restore it from version control"
+RESTORE = "restore the file from version control"
 Kind = Literal["speed", "structure", "existing", "plan"]
 Entry = dict[str, Any]
 # A function that receives the stored entries, and returns the entries to write; None removes an entry.

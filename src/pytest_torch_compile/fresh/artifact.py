@@ -346,8 +346,8 @@ def _sizes(call: Call) -> list[torch.Size]:
 
 
 def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
-    """Return a finding if the eager model or the artifact raises an exception, but not both. If both raise an
-    exception, the two exceptions are not compared.
+    """Return a finding if only the eager model or only the artifact raises an exception. If both raise an exception,
+    the two exceptions are not compared.
     """
     if here.error is not None and there.refused is None:
         message = f"eager raises {type(here.error).__name__}, but the artifact returns a result"

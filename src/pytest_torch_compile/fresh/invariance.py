@@ -267,9 +267,7 @@ def observe_one(target: Any, call: Call, compiling: Compiling | None, seed: int,
 
 
 def _worst(pairs: Sequence[_Pair], tolerance: Tolerance) -> _Difference | None:
-    """Return the largest difference that exceeds the tolerance, over all pairs and outputs, or None if no difference
-    exceeds the tolerance.
-    """
+    """Return the largest difference over all pairs and outputs, or None if no difference exceeds the tolerance."""
     differences = [
         found
         for pair in pairs

@@ -100,8 +100,8 @@ def _inspecting(compiling: Compiling | None) -> Callable[[Any], Any]:
 
 
 def _with_parts(module: torch.nn.Module) -> Callable[..., Any]:
-    """Return a function that calls the module and returns its output, together with the outputs of the module and all
-    its submodules, in the order in which their calls finish.
+    """Return a function that calls the module and returns a pair: the module's output, and a list of the outputs of the
+    module and all its submodules. The list is in the order in which the calls finish.
     """
     parts: list[tuple[str, list[torch.Tensor]]] = []
 

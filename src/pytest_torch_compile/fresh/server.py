@@ -56,7 +56,7 @@ class ForkedProcess:
 
 
 class _Server:
-    """The server for this process, which is started when it is first needed."""
+    """The server that forks processes for this process. It is started on first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

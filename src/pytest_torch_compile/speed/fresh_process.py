@@ -38,8 +38,8 @@ def leave_sample(test: str, sample: SpeedSample) -> None:
 
 
 def leave_plan(test: str, entry: Mapping[str, Any], places: Mapping[str, str]) -> None:
-    """Write the counts that ``--compile-plan`` predicts for a test, and the lines of code that cause its kernel
-    launches and graph breaks, to the same folder as ``leave_sample``.
+    """Write a test's planned counts to the same folder as ``leave_sample``, together with the lines of code that cause
+    the test's kernel launches and graph breaks. ``--compile-plan`` predicts these counts.
     """
     _leave(test, {"plan": {"entry": dict(entry), "places": dict(places)}})
 

@@ -175,8 +175,8 @@ def _one(test: str, base: Sequence[SpeedSample], here: Sequence[SpeedSample], te
 
 
 def report(compared: Iterable[Compared]) -> list[str]:
-    """Return the lines of the report: the counts, such as the number of kernels, that differ between the revisions, and
-    then the changes in each test's times with confidence intervals.
+    """Return the lines of the report: first the counts (such as the number of kernels) that differ between the
+    revisions, and then the changes in each test's times, with confidence intervals.
     """
     compared = list(compared)
     rows = [(one.test, difference) for one in compared for difference in one.decision.differences]

@@ -72,7 +72,7 @@ def environment(given: str, install: Sequence[str], folder: Path | None = None) 
 
 
 def default_install() -> list[str]:
-    """Return the uv arguments that install the project in the current folder, or an empty list if there is none."""
+    """Return uv arguments that install the current folder's project, or an empty list if the folder has no project."""
     return ["-e ."] if any(Path(name).exists() for name in ("pyproject.toml", "setup.py")) else []
 
 

@@ -20,7 +20,7 @@ UNKNOWN_STAGE = "unknown stage"
 
 
 class Route(Enum):
-    """The code to examine first for a failure; the value is shown to users."""
+    """Where to look first for the cause of a failure; the value is shown to users."""
 
     OWN_CODE = "own code"
     DYNAMO = "dynamo"
@@ -94,7 +94,7 @@ class Result:
 
 def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
     """Return the results of a run, keyed by test id, from pytest's reports on the setup, call and teardown of each
-    test. The results include files that cannot be collected.
+    test. The results also contain an entry for each file that cannot be collected.
 
     If a test has checks, its reports include the observations of these checks.
     """
@@ -114,7 +114,7 @@ def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
 
 
 def _is_unexpected_pass(report: Mapping[str, Any]) -> bool:
-    """Return whether a test is reported as failed because it passed, although a strict marker expects it to fail."""
+    """Return whether a test is reported as failed only because it passed despite a strict ``xfail`` marker."""
     return str(report["longrepr"]).startswith(("[XPASS(strict)]", NO_LONGER_FAILS))
 
 
@@ -195,8 +195,8 @@ _OF_FOLDER = {
 
 
 def route_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Route:
-    """Return the code to examine first for a finding. If the first failing stage of ``torch.compile`` is known, the
-    stage determines the result; otherwise, the kind of finding does.
+    """Return where to look first for the cause of a finding. If the first failing stage of ``torch.compile`` is known,
+    the stage determines the result; otherwise, the kind of finding does.
     """
     stage = (check.get("fault") or {}).get("stage", "")
     if stage and finding["kind"] in (*get_args(WrongResult), "compile-error"):

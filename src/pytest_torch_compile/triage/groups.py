@@ -12,7 +12,7 @@ Runs = Mapping[str, Result]
 
 
 class Status(Enum):
-    """The status of a failure on the new torch version compared with the old version; the value is shown to users."""
+    """How a failure differs between the old and the new torch version; the value is shown to users."""
 
     NEW = "new"
     NOT_ON_OLD = "not run on the old torch"
@@ -117,11 +117,11 @@ def to_reproduce(groups: Sequence[Group], statuses: Collection[Status]) -> list[
 
 
 def reproduced(group: Group, runs: Runs) -> Group:
-    """If the group's failure occurs in ``runs``, return the group with this new failure as its ``example``. In
-    ``runs``, each check tried to write a reproduction script, so the new failure contains either the path of the script
-    or, in ``diagnosis``, the reason why there is no script.
+    """Return the group with a new ``example`` from ``runs``, in which each check tried to write a reproduction script.
 
-    Each check writes at most one script, which reproduces only one of the check's findings.
+    The new example contains either the path of the script or, in ``diagnosis``, the reason why there is no script. Each
+    check writes at most one script, which reproduces only one of the check's findings. If the group's failure does not
+    occur in ``runs``, or the script reproduces a different failure, the group is returned unchanged.
     """
     run = runs.get(group.example.test, Result("passed"))
     shown = [one for one in run.failures if one.cause.may_be(group.cause)]

@@ -23,7 +23,7 @@ SHOWN_BY = "This script reproduces the failure (verified)"
 
 @dataclass(frozen=True)
 class Triage:
-    """The groups of failures of one commit under two releases, and the number of tests in each run.
+    """A comparison of one commit under two releases: the groups of failures, and the number of tests in each run.
 
     ``differences`` lists other packages that differ, and ``lost`` maps tests that ran only on the old torch version to
     their status on the new version.
@@ -106,11 +106,11 @@ def issue(triage: Triage, number: int, group: Group) -> Iterator[str]:
     old, new = (safe_text.markdown(f"torch {release}") for release in (triage.old, triage.new))
     where = {
         Status.NEW: f"with {new}, but not with {old}",
-        Status.NOT_ON_OLD: f"with {new}; it did not run with {old}",
+        Status.NOT_ON_OLD: f"with {new}; the test did not run with {old}",
         Status.FLAKY: "in some runs only",
         Status.KNOWN: f"with {old} and {new}, or is marked as expected to fail",
         Status.GONE: f"with {old}, but not with {new}",
-        Status.NOT_ON_NEW: f"with {old}; it did not run with {new}",
+        Status.NOT_ON_NEW: f"with {old}; the test did not run with {new}",
     }
     began = f" It {_began(group)}." if group.first_bad else ""
     yield f"Fails {where[group.status]}.{began} Look first at: {group.route.value}."

@@ -19,7 +19,7 @@ Another = Callable[[int], Generator[SpeedSample, None, None]]
 
 
 class NoFigures(RuntimeError):
-    """Raised when a process that should measure a test again returned no measurements; the message is one line."""
+    """Raised when an attempt to measure a test again yields no measurements; the message is one line."""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@ imports neither torch nor pytest.
 
 Inductor makes some decisions, such as whether to pad a matrix product, by timing alternatives (autotuning). So the
 number of kernels, the peak memory and the number of Python calls may differ between two compilations of the same graph.
-For each quantity that autotuning may change, a baseline stores every recorded value, and a new value outside the range
-of these values is reported only if a second compilation confirms the change. All other quantities are deterministic.
+For each quantity that autotuning may change, a baseline stores every recorded value. A new value outside the range of
+the stored values is reported only if a second compilation confirms the change. All other quantities are deterministic.
 
 In a plan (``check_plan``), nothing is timed, so every quantity is deterministic and has no tolerance.
 """

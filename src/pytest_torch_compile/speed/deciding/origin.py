@@ -50,8 +50,8 @@ def split_wall(verdict: Verdict, stored: Sequence[Run], new: Sequence[Run]) -> S
     """Split a change in wall time between kernels and host. Return None if a device time or a host time is missing.
 
     The change in device time is weighted by the fraction of the wall time that the kernels take. If the host enqueues
-    work more slowly than the device processes it, the device waits for the host, which hides slower kernels. In this
-    case, the whole change is attributed to the host.
+    work more slowly than the device processes it, the device waits for the host, and the wait hides slower kernels. In
+    this case, the whole change is attributed to the host.
     """
     effects = {change.metric: change.effect for change in verdict.changes}
     if "wall" not in effects or not all(run.device and run.host for run in (*stored, *new)):

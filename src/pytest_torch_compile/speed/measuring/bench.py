@@ -203,10 +203,10 @@ def measure_compile(
 ) -> SpeedSample:
     """Measure ``target(*args)`` in eager and in compiled code, in interleaved rounds.
 
-    The measurement stops after ``seconds``, or earlier if half the width of the 95% confidence interval for the ratio
-    of compiled to eager time is at most ``precision``. The times exclude compilation, autotuning and CUDA graph
-    recording, which are reported as the cold start. With ``raw=True``, the result also contains the times of every
-    round. The other options are passed to ``Bench``.
+    The measurement stops after ``seconds``. It stops earlier if the ratio of compiled to eager time is precise enough:
+    half the width of the ratio's 95% confidence interval is at most ``precision``. The times exclude compilation,
+    autotuning and CUDA graph recording, which are reported as the cold start. With ``raw=True``, the result also
+    contains the times of every round. The other options are passed to ``Bench``.
     """
     return Bench(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)
 

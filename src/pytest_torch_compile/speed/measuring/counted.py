@@ -26,8 +26,8 @@ PROFILED = 4  # more than the number of the profiler's own events, so that ``per
 
 @dataclass(frozen=True)
 class Counted:
-    """The counts for one warm call. ``sync_lines`` contains the line of user code that caused each synchronization, or
-    None if the line is unknown.
+    """The counts for one warm call. For each synchronization, ``sync_lines`` contains the line of user code that caused
+    the synchronization, or None if the line is unknown.
     """
 
     kernels: int

@@ -1,6 +1,4 @@
-"""Determine the device time, kernels and synchronizations per call from the kernels and the CUDA runtime calls that the
-profiler records.
-"""
+"""Use the profiler to measure the device time per call, and to count the kernels and synchronizations per call."""
 
 from __future__ import annotations
 
@@ -83,8 +81,8 @@ def interleaved_sessions(
     legs: Mapping[str, Run], calls: Mapping[str, int], sessions: int
 ) -> tuple[dict[str, list[float]], dict[str, Profiled]]:
     """Run ``sessions`` profiler sessions for each function in ``legs``, alternating between the functions. Return two
-    results for each function: the median device time per call in each session, in seconds, and the results of the last
-    session.
+    dicts, keyed by function name: the median device times per call in each session (in seconds), and the results of the
+    last session.
     """
     names = list(legs)
     seconds: dict[str, list[float]] = {name: [] for name in names}

@@ -95,8 +95,8 @@ def interleave(
     """Time the functions in ``legs`` in rounds. A round times one block of calls of each function, and the next round
     reverses the order.
 
-    The measurement stops after ``seconds``, or earlier if the ratio of each function's time to the first function's
-    time is precise enough: half the width of the ratio's 95% confidence interval is at most ``precision``.
+    The measurement stops after ``seconds``. It stops earlier if the ratio of each function's time to the first
+    function's time is precise enough: half the width of the ratio's 95% confidence interval is at most ``precision``.
     """
     names = list(legs)
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
