@@ -74,7 +74,7 @@ def in_force(acceptance: Acceptance) -> Iterator[None]:
 
 
 def widened(own: Budget) -> Budget:
-    """Return ``own``, a check's budget, increased by the breaks and recompiles that the running test accepts. With
+    """Return a check's budget ``own``, plus the breaks and recompiles that the running test accepts. With
     ``--compile-accept``, return ``own`` unchanged.
     """
     if current is None or current.accepting:
@@ -84,9 +84,9 @@ def widened(own: Budget) -> Budget:
 
 
 def note(report: CompileReport, own: Budget) -> None:
-    """Record the breaks and recompiles in ``report`` that exceed ``own``. ``own`` is the check's budget without the
-    breaks and recompiles that the running test accepts. With ``--compile-accept``, remove the findings for these breaks
-    and recompiles.
+    """Record the report's breaks and recompiles that exceed ``own``. ``own`` is the check's budget without the breaks
+    and recompiles that the running test accepts. With ``--compile-accept``, remove the findings for these breaks and
+    recompiles.
     """
     if current is None:
         return

@@ -63,8 +63,8 @@ def eager_leg(work: Work, box: Sandbox) -> Eager:
 def compiled_beside(
     eager: Eager, work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, box: Sandbox
 ) -> Run:
-    """Discard earlier compiled code, and then run the calls with the compiled target. Compare each call with the eager
-    run before the next call starts.
+    """Discard code that was compiled earlier, and then run the calls with the compiled target. Compare each call with
+    the eager run before the next call starts.
     """
     box.forget()
     world = eager.leg.world

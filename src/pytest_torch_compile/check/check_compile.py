@@ -111,9 +111,9 @@ def check_compile(
         options: Passed to ``torch.compile``.
         recompile_limit: Passed to ``torch.compile``. Like ``isolate_recompiles`` and ``dynamic_shapes``, this option
             can be used only if the torch version supports it.
-        isolate_recompiles: Passed to ``torch.compile``: store the graphs of this compilation separately from other
-            compilations of the same code, and count its recompiles separately.
-        dynamic_shapes: Passed to ``torch.compile``: unbacked or shared sizes, in torch's own format (``shapes_spec`` on
+        isolate_recompiles: Passed to ``torch.compile``. If True, torch stores the graphs of this compilation separately
+            from the graphs of other compilations of the same code, and counts the recompiles separately.
+        dynamic_shapes: Passed to ``torch.compile``: unbacked or shared sizes, in torch's format (``shapes_spec`` on
             torch 2.13).
         compile: A function ``target -> compiled target`` that is called instead of ``torch.compile``. The preceding
             options of ``torch.compile`` are not passed to this function, so the function must set them itself.
@@ -122,10 +122,11 @@ def check_compile(
             string as equal in size: ``{"x": {0: "batch"}}``.
         train: If True, run backward from every output that requires grad, with random gradients. Alternatively, a
             callable that computes the loss from the output.
-        optimizer: A function that creates an optimizer from the parameters. Parameters and buffers are compared after the optimizer steps.
+        optimizer: A function that creates an optimizer from the parameters. Parameters and buffers are compared after
+            the optimizer steps.
         steps: The number of optimizer steps in each call.
         max_graph_breaks: The number of allowed graph breaks (default 0). Alternatively, a dict of limits by torch
-            version, ``{"<2.8": 2, ">=2.8": 0}``, or by the package that contains the line that caused the graph break,
+            version, ``{"<2.8": 2, ">=2.8": 0}``, or by the package whose code caused the graph break,
             ``{"mypackage": 0, "*": 3}``.
         max_recompiles: The number of allowed recompiles (default 0). Alternatively, a dict of limits by torch version.
         accepted_breaks: Fingerprints of graph breaks that do not count toward ``max_graph_breaks``.
@@ -140,8 +141,8 @@ def check_compile(
         warmup: The number of warm-up calls at the start, in which compilation is allowed within the budget. Later calls
             must not compile anything.
         custom_ops: If True, run ``torch.library.opcheck`` on each ``torch.library`` op that the eager run calls, with
-            the inputs that the op receives. A failed test is a ``custom-op`` finding. Gradients are tested only with
-            ``train=True``.
+            the inputs that the op receives. A failed opcheck test is a ``custom-op`` finding. Gradients are tested only
+            with ``train=True``.
         snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default, the copies are
             kept on the host if the device does not have enough memory for both the copies and the float64 run, or if
             the check includes training and the copies exceed 1 GiB.
@@ -299,7 +300,7 @@ def _findings(work: Work, run: Run, budget: Budget, compiling: Compiling) -> lis
 
 
 def _remarks(run: Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
-    """Return the notes on a run, or an empty list if the run is incomplete, so that not all values were compared."""
+    """Return the notes on a run. Return no notes if the run is incomplete, because not all values were compared."""
     if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
         return []
     paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}

@@ -66,7 +66,7 @@ class CompileSuite:
         self._check(self._calls()[:1], train=True)
 
     def test_compile_shapes(self) -> None:
-        """Check that calls with all shapes, made in order, stay within ``max_recompiles``."""
+        """Check that one call for each shape, in order, causes at most ``max_recompiles`` recompiles in total."""
         if len(self.shapes) < 2:
             raise unittest.SkipTest("fewer than two shapes")
         calls = self._calls()
@@ -92,7 +92,7 @@ class CompileSuite:
 
 
 def changing_dimensions(calls: Sequence[Call]) -> int:
-    """Return the number of dimensions that change between calls, for the input with the most changing dimensions."""
+    """For each input, count the dimensions that change between calls, and return the largest count."""
     shapes: dict[str, list[torch.Size]] = {}
     for call in calls:
         for path, tensor in flatten((call.args, dict(call.kwargs)), "input").tensors.items():

@@ -44,10 +44,9 @@ def judge(
     limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from
     torch's defaults; if a deviation caused a finding, the finding mentions the deviation.
 
-    ``dynamic`` is the argument of this name that was passed to ``torch.compile``. If a first run with
-    ``fullgraph=True`` failed, and ``seen`` is from a second run without it, ``stopped_at`` is the line at which the
-    first run failed. ``stopped_at`` is None if this torch version captures the same ops with and without
-    ``fullgraph=True``.
+    ``dynamic`` is the ``dynamic`` argument of ``torch.compile``. If a first run with ``fullgraph=True`` failed, and
+    ``seen`` is from a second run without ``fullgraph=True``, ``stopped_at`` is the line at which the first run failed.
+    ``stopped_at`` is None if this torch version captures the same ops with and without ``fullgraph=True``.
     """
     findings = _graph_breaks(seen.graph_breaks, budget, stopped_at) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget, dynamic)
@@ -70,7 +69,7 @@ def _number(limit: int | Mapping[str, int]) -> int:
 
 
 def not_observable(undecided: Sequence[str]) -> list[Finding]:
-    """Return a finding if torch did not provide information without which the check cannot pass."""
+    """Return a finding if torch did not provide information that the check needs to pass."""
     if not undecided:
         return []
     message = "this check cannot pass, because torch did not provide information that the check needs"
@@ -161,7 +160,7 @@ def _recompiles(recompiles: Sequence[Recompile], budget: Budget, dynamic: bool |
 
 
 def _constant_sizes(recompiles: Sequence[Recompile], dynamic: bool | None) -> bool:
-    """Return whether the code requires constant sizes, so that marking dimensions as dynamic does not help.
+    """Return whether the code requires constant sizes, in which case marking dimensions as dynamic does not help.
 
     torch makes a dimension dynamic when its size first causes a recompile or, with dynamic=True, from the start. If the
     size of a dynamic dimension causes a recompile, the code requires a constant size.
@@ -254,7 +253,7 @@ def _nothing_compiled(seen: Observation) -> Finding:
 
 
 def _cudagraph_skips(reasons: Sequence[str], runs: Sequence[CudagraphRuns]) -> list[Finding]:
-    """Return one finding for skipped CUDA graphs and for runs without a CUDA graph, not counting warm-up runs."""
+    """Return one finding for skipped CUDA graphs and for runs without a CUDA graph; warm-up runs are not counted."""
     without = Counter(reason for run in runs for reason in run.without)
     if not reasons and not without:
         return []

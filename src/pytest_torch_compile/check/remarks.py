@@ -15,8 +15,8 @@ def unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:
     """Yield a line for each accepted graph break that did not occur: the break was removed from the code, or the
     fingerprint is misspelled.
 
-    Breaks from ``compile-accepted.json`` are not included, because they apply to a whole test, and a single check may
-    not need them. Unneeded entries of ``compile-accepted.json`` are listed at the end of the session.
+    Breaks from ``compile-accepted.json`` are not included, because they apply to a whole test and need not occur in
+    every check. Entries of ``compile-accepted.json`` that are no longer needed are listed at the end of the session.
     """
     of_test = acceptance.current.breaks if acceptance.current else frozenset()
     named = set(budget.accepted_breaks) - of_test
@@ -33,7 +33,7 @@ def unused_tolerances(tolerances: Tolerances, paths: Iterable[str]) -> Iterator[
 
 
 def not_judged_by(no_reference: BaseException | None, no_perturbed: BaseException | None) -> Iterator[str]:
-    """Yield a line for each measurement that could not be taken, because its reference run raised an exception."""
+    """Yield a line for each measurement that could not be taken because its reference run raised an exception."""
     if no_reference is not None:
         yield f"errors relative to float64, because the eager run in float64 raises {error_summary(no_reference)}"
     if no_perturbed is not None:

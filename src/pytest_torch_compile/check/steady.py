@@ -33,7 +33,7 @@ def require_warmup(warmup: int | None, calls: int) -> None:
 
 @contextmanager
 def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) -> Iterator[None]:
-    """Append the compilations inside the ``with`` block, in which call ``number`` runs, to ``late``. Compilations in
+    """Append each compilation inside the ``with`` block to ``late``. The block runs call ``number``. Compilations in
     the first ``warmup`` calls are not appended. Calls are counted from 1.
     """
     if warmup is None or number <= warmup:

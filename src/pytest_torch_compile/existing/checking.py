@@ -53,7 +53,7 @@ class Checked:
     pytest-xdist workers send the results to the controller.
 
     ``refused`` is the reason why the call could not be checked. ``computes`` is false if the eager run called no torch
-    operation. ``passed_over`` is the reason why the call was skipped if other calls had priority.
+    operation. If the call was skipped because other calls had priority, ``passed_over`` is the reason.
     """
 
     target: str
@@ -198,9 +198,9 @@ class _Tried:
 
 
 def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
-    """Run a call eagerly. Determine whether the call raises an exception, runs torch operations or has an output that
-    requires gradients, which lines the call executes, and whether each run changes the same object or variable, such as
-    a counter.
+    """Run a call eagerly. Determine which lines the call executes, and whether the call raises an exception, runs torch
+    operations or has an output that requires gradients. Also determine whether repeated runs change the same object or
+    variable, such as a counter.
     """
     with calm(), sandbox() as box:
         leg = Leg(work)

@@ -1,6 +1,6 @@
-"""Copy a call's arguments, if they are small, so that the check of a later call can run this call first.
+"""Copy a call's arguments, if they are small, so that the check of a later call can repeat the earlier call first.
 
-This module stores copies of tensors, and no references to the test's tensors.
+This module stores copies of tensors, but no references to the test's tensors.
 """
 
 from __future__ import annotations

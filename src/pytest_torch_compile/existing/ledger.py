@@ -44,8 +44,8 @@ TOO_MANY_SHAPES = "there are more shapes than --compile-existing-shapes allows"
 class Family:
     """The calls to one target that differ from each other only in sizes.
 
-    ``confirmed`` is true after the plugin has checked a call for which torch can reuse an existing graph despite other
-    sizes. The plugin checks one call that can reuse a graph, because Python code may depend on sizes.
+    ``confirmed`` is true after the plugin has checked a call for which torch can reuse an existing graph although the
+    sizes differ. The plugin checks one call that can reuse a graph, because Python code may depend on sizes.
     """
 
     dynamic: AutomaticDynamic = field(default_factory=AutomaticDynamic)
@@ -141,9 +141,9 @@ class Ledger:
     @property
     def _may_look_further(self) -> bool:
         """Whether a target that has already been run in eager may be run again. Another eager run is allowed while the
-        eager runs that led to no check have taken less than a fixed share of the time. It is also allowed if there is
-        time to spare: the checks so far have taken less time than was available, and the remaining time is more than
-        twice the time that other targets need.
+        eager runs that led to no check have taken less than a fixed share of the time. Another eager run is also
+        allowed if there is time to spare: the checks so far have taken less time than was available, and the remaining
+        time is more than twice the time that other targets need.
         """
         available = self.time.limit * self.time.progress
         spare = self.time.spent < available and self.time.left > 2 * self._kept_for_others
@@ -151,7 +151,7 @@ class Ledger:
 
     @property
     def _kept_for_others(self) -> float:
-        """The estimated number of seconds needed to check the first calls of other targets, assuming that the rest of
+        """The estimated number of seconds needed to check the first calls to other targets, assuming that the rest of
         the run is like the run so far.
         """
         progress = self.time.progress
@@ -165,9 +165,8 @@ class Ledger:
         return self.time.limit * self.time.progress * share
 
     def sequence(self, family: Family, seen: Signature) -> tuple[list[Call], int]:
-        """Return new copies of a family's earlier calls, and the number of recompiles that are necessary to run the
-        earlier calls and then the call with the signature ``seen``. Return no calls if some of the earlier calls were
-        not copied.
+        """Return new copies of a family's earlier calls, and the number of recompiles needed to run the earlier calls
+        and then the call with the signature ``seen``. Return no calls if some of the earlier calls were not copied.
         """
         earlier = [copied.call() for copied in family.earlier]
         if len(earlier) < family.shapes:  # not all earlier calls were copied, so the number of recompiles is unknown

@@ -92,7 +92,7 @@ class Noticer:
                 self._recipes.forget_made()
 
     def taken(self) -> float:
-        """Return the seconds that observing and checks took during the most recent test."""
+        """Return the number of seconds spent on observing and checking calls during the most recent test."""
         return self._time.spent - self._spent_before
 
     def results(self) -> tuple[list[Checked], dict[str, dict[str, int]], float, str]:

@@ -98,8 +98,8 @@ class Parts:
     """The functions, classes and other values in the package's modules, examined to detect whether a test has replaced
     one of them. ``owns`` returns whether a module belongs to the package.
 
-    ``replaced`` runs before each check. To save time, ``replaced`` skips modules and classes whose values are still the
-    same objects.
+    The method ``replaced`` is called before each check. To save time, ``replaced`` skips modules and classes whose
+    values are still the same objects.
     """
 
     def __init__(self, owns: Callable[[str], bool]) -> None:

@@ -78,7 +78,7 @@ class RunTime:
     @property
     def left(self) -> float:
         """The number of seconds that remain for checks, assuming that observing the calls takes the same time per test
-        as so far.
+        as it has so far.
         """
         observing = self.observing * (1.0 - self.progress) / self.progress
         return max(0.0, self.limit - self.spent - observing)

@@ -134,8 +134,8 @@ def _reject(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _silent_logs() -> Iterator[None]:
-    """Inside the ``with`` block, silence all log handlers except those of torch's loggers, because torch's trace needs
-    them.
+    """Inside the ``with`` block, silence all log handlers except the handlers of torch's loggers, because the plugin
+    reads torch's trace log.
     """
     loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
     handlers = [

@@ -147,7 +147,7 @@ def _owner(module: str, package: str) -> str:
 
 
 def short_path(path: str, *packages: str) -> str:
-    """Shorten a path, so that it starts at the folder of one of the packages."""
+    """Shorten a path so that it starts at the folder of one of the packages."""
     for package in filter(None, packages):
         _, found, rest = path.replace("\\", "/").rpartition(f"/{package}/")
         if found:

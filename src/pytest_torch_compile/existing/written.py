@@ -190,7 +190,7 @@ def _tried(module: str, row: Row, body: str, fast: bool) -> tuple[list[str], str
 
 
 def _short(path: str, target: str) -> str:
-    """Shorten a path, so that it starts at the package's folder; for a file outside the package, return its name."""
+    """Shorten a path so that it starts at the package's folder; for a file outside the package, return its name."""
     short = short_path(path, target.partition(".")[0])
     return short if short != path else Path(path).name
 

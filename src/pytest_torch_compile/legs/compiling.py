@@ -118,8 +118,8 @@ class Compiling:
 
     @property
     def wants_cudagraphs(self) -> bool:
-        """Whether the backend, the mode or an option requests CUDA graphs, so that the check must report skipped CUDA
-        graphs.
+        """Whether the backend, the mode or an option requests CUDA graphs, in which case the check must report skipped
+        CUDA graphs.
         """
         asked = (self.options or {}).get("triton.cudagraphs", False)
         return bool(asked) or self.backend == "cudagraphs" or self.mode in CUDAGRAPH_MODES

@@ -200,8 +200,8 @@ class ClassAttributes:
         return _replaced_values(content, replace)
 
     def labelled(self) -> Iterator[tuple[str, Any]]:
-        """Yield a label and the value of each attribute, including user-defined descriptors, because these may store
-        values.
+        """Yield a label and the value of each attribute, including user-defined descriptors, because descriptors may
+        store values.
         """
         for name, value in vars(self.kind).items():
             if name in self.read() or (is_descriptor(value) and is_open(value)):

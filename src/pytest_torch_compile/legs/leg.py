@@ -106,7 +106,7 @@ class _Left:
 
 class Leg:
     """One run of the calls of ``work``, in order. ``wrap`` turns the target into the function to call, for example by
-    compiling it; without it, the target runs in eager.
+    compiling it; without ``wrap``, the target runs in eager.
 
     ``modules`` maps names to the target's modules. ``change`` converts the tensors to another dtype or device.
     ``holds_records`` is true if the record of a call is still used after later calls have run. ``mode`` is the context

@@ -54,8 +54,8 @@ class NamedState:
         self._note_content([target])
 
     def listening(self, listens: bool) -> None:
-        """Turn recording on or off. Recording is off while the snapshot is read or restored, because this can run user
-        code whose state must not be recorded.
+        """Turn recording on or off. Recording is off while the snapshot is read or restored, because reading and
+        restoring can run user code whose state must not be recorded.
         """
         self._listens = listens
 

@@ -109,8 +109,8 @@ class _Walk:
                 self.visit(part, f"{path}{text}", depth + 1)
 
     def _parts(self, value: Any) -> Any:
-        """Return the parts of a value to visit. Parts that torch changes while it traces, and function variables that
-        are compared under separate names, are omitted.
+        """Return the parts of a value to visit. Omit parts that torch changes while it traces, and function variables
+        that are compared under separate names.
         """
         if is_a(value, torch.optim.Optimizer):
             self._placed_by_torch |= set(map(id, _placed_by_torch(value)))
@@ -164,8 +164,8 @@ def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
 
 
 def while_it_lasts(flat: Flat, snapshot: Snapshot) -> Flat:
-    """Return the structure with each tensor whose data is not in one storage, such as a sparse tensor, replaced by a
-    copy. Call this function before the tensors' state is restored.
+    """Return the structure with a copy in place of each tensor whose data is not in one storage, such as a sparse
+    tensor. Call this function before the tensors' state is restored.
     """
     return _with_tensors(flat, lambda tensor: _copied_whole(tensor, snapshot))
 
@@ -192,8 +192,8 @@ def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) ->
 
 
 def _by_class(mapping: dict[Any, Any], snapshot: Snapshot) -> set[int]:
-    """Return the positions of the dict entries that cache a fact about a class, which is the entry's key. Cache entries
-    are not compared.
+    """Return the positions of the dict entries that are caches: the key is a class, and the value is a fact about this
+    class. Cache entries are not compared.
 
     An entry whose key is a tensor class, or a collection of classes that contains a tensor class, is always treated as
     a cache. The reason is that eager code adds an entry for ``Tensor`` where traced code adds an entry for

@@ -270,7 +270,7 @@ class Snapshot:
 
 
 def _of_kind(data: torch.Tensor, state: TensorState) -> torch.Tensor:
-    """Return ``data`` as a tensor with the class and the ``requires_grad`` flag in ``state``."""
+    """Return ``data`` as a tensor with the class and the ``requires_grad`` flag that ``state`` contains."""
     with without_torch_function(), torch.inference_mode(data.is_inference()):
         if state.kind is torch.nn.Parameter:
             return torch.nn.Parameter(data, state.requires_grad)

@@ -60,8 +60,8 @@ def compare_calls(
     """Compare the eager and compiled records of one call.
 
     ``reference`` returns the call's record from the eager fp64 run, and ``repeat`` returns the call's record from a
-    second eager run. Each of these functions returns None if its run failed, and is called only if the comparison needs
-    its result. ``perturbed`` yields the call's records from eager runs with perturbed rounding. Runs with perturbed
+    second eager run. Both functions return None if their run failed, and are called only if the comparison needs the
+    record. ``perturbed`` yields the call's records from eager runs with perturbed rounding. Runs with perturbed
     rounding are requested only while at least one tensor fails.
 
     Raises:
@@ -120,8 +120,8 @@ def _chosen(flat: Flat, tolerances: Tolerances) -> Flat:
 
 
 def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallRecord | None]) -> tuple[Legs, list[str]]:
-    """Return the parts of ``kept`` that can be compared, for both runs. Also return the paths at which two eager runs
-    differ and which are therefore not compared.
+    """Return the parts of ``kept`` that can be compared, for both runs. Also return the paths that are not compared
+    because two eager runs differ there.
 
     Attributes whose structure differs before the first call, for example because a compile wrapper adds attributes, are
     also excluded from the comparison.

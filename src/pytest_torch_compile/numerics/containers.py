@@ -85,7 +85,7 @@ def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool)
     if equal is None and strict:
         raise CompileUsageError(
             f"{path} is a {type(eager).__name__}, which cannot be compared: define __eq__ "
-            "in the class, or do not return it from the checked function"
+            "in the class, or do not return the object from the checked function"
         )
     return f"{path} is {_short(eager)} in eager, but {_short(compiled)} in compiled code" if equal is False else ""
 

@@ -1,5 +1,5 @@
-"""Compare each tensor (or number) of a call by tolerance. If a tensor fails, an eager fp64 run, the difference between
-two eager runs, and eager runs with perturbed rounding decide whether its error is acceptable.
+"""Compare each tensor (or number) of a call by tolerance. If a tensor fails, judge its error again by comparison with
+an eager fp64 run, a second eager run, and eager runs with perturbed rounding.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Scalar = float | complex | int | bool
 @dataclass(frozen=True)
 class LeafVerdict:
     """The result for one tensor or number. ``index`` is the index of the worst element, and ``eager``, ``compiled`` and
-    ``reference`` are the values of this element in the eager, compiled and reference run. ``rule`` is ``given`` if the
+    ``reference`` are the values of this element in the eager, compiled and reference runs. ``rule`` is ``given`` if the
     user chose the tolerance.
 
     ``nonfinite`` is true if NaN or infinity occur at different positions in compiled code than in eager.
@@ -271,9 +271,9 @@ class _Widening:
         self._overflow = Overflow(pair.eager) if math.isinf(verdict.ratio) else None
 
     def after(self, run: torch.Tensor | None) -> LeafVerdict:
-        """Update the tensor's result with an eager run with perturbed rounding, and return it. The result is unchanged
-        if the run does not contain this tensor, or if the eager runs so far do not explain which elements overflow in
-        compiled code.
+        """Update the tensor's result after an eager run with perturbed rounding, and return the result. The result is
+        unchanged if the run does not contain this tensor, or if the eager runs so far do not explain which elements
+        overflow in compiled code.
         """
         eager, compiled = self.pair.eager, self.pair.compiled
         if run is None or run.shape != eager.shape or run.dtype != eager.dtype:

@@ -43,8 +43,8 @@ def value_finding(
     """Return one finding for all wrong tensors of one kind. The finding contains the errors of the worst tensor and the
     paths of the other tensors.
 
-    ``metadata`` contains the metadata differences of these tensors, which are included in the finding so that no tensor
-    has two findings.
+    ``metadata`` contains the metadata differences of these tensors. The finding includes these differences, so that no
+    tensor has two findings.
     """
     worst = max(leaves, key=lambda leaf: leaf.ratio)
     figures = worst.worst

@@ -18,17 +18,17 @@ Part = Literal["forward", "backward pass", "optimizer step"]
 class CallRecord:
     """The record of one call in one run, eager or compiled.
 
-    ``number`` counts the calls from 1. ``part`` is the last part of the call that started; it raised ``error`` if the
-    call failed. ``exceptions`` contains the classes of the exceptions that the call is expected to raise.
+    ``number`` counts the calls from 1. ``part`` is the part of the call that started last; if the call failed, this
+    part raised ``error``. ``exceptions`` contains the classes of the exceptions that the call is expected to raise.
 
     ``output`` and ``arguments`` are flattened structures or the values themselves. ``pristine`` contains the args and
     kwargs before the call, and ``arguments`` contains them after the call, so that in-place changes by the eager run
     can be detected. ``argument_names`` contains the names of positional arguments, for messages.
 
     ``state`` maps names to the parameters and buffers after the call, and ``initial_state`` maps names to the
-    parameters and buffers before the call (it may be empty). ``parameters`` contains the names of those entries in
-    ``state`` that are parameters; if it is empty, the keys of ``grads`` are used. ``grads`` maps names to the gradients
-    of the parameters, and ``input_grads`` maps names to the gradients of the inputs.
+    parameters and buffers before the call (``initial_state`` may be empty). ``parameters`` contains the names of those
+    entries in ``state`` that are parameters; if ``parameters`` is empty, the keys of ``grads`` are used. ``grads`` maps
+    names to the gradients of the parameters, and ``input_grads`` maps names to the gradients of the inputs.
 
     ``kept`` is the rest of the target's state after the call, such as attributes and closed-over variables.
     ``initial_kept`` contains the tensors in the rest of the target's state before the call. ``kept_at_start`` contains

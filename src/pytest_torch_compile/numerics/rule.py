@@ -114,8 +114,8 @@ def eps(dtype: torch.dtype) -> float:
 
 
 def floor_eps(dtype: torch.dtype) -> float:
-    """Return the minimum error that limits assume for eager, in multiples of the dtype's epsilon, even if eager is
-    exact.
+    """Return the smallest eager error on which a limit can be based, in multiples of the dtype's epsilon. If eager is
+    more accurate, the limit is still based on this error.
     """
     return REDUCE_RMS_EPS if real_dtype(dtype) is torch.float32 else STORE_RMS_EPS
 
@@ -214,8 +214,8 @@ def widened(measures: Sequence[Measured], perturbed: Sequence[Errors], *, gradie
 
 def widened_alone(perturbed: Sequence[Errors]) -> list[Measured]:
     """Return the errors and limits for a tensor without an fp64 reference. The errors are differences from the first
-    eager run. The limits are multiples of the largest differences between this run and eager runs with perturbed
-    rounding.
+    eager run. The limits are multiples of the largest differences between the first eager run and eager runs with
+    perturbed rounding.
     """
     limit = PERTURBED_ALONE * max(run.rms_eager for run in perturbed)
     largest = PERTURBED_ALONE * max(run.max_eager for run in perturbed)
