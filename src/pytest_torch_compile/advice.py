@@ -94,11 +94,11 @@ NUMPY_NUMBER = (
     "int(...)"
 )
 DEPENDS_ON_DATA = (
-    "the line at which torch stops with fullgraph=True uses the value or the size of this op's output; replace the "
+    "with fullgraph=True, torch stops at a line that uses the value or the size of this op's output; replace the "
     "Python branch on that line with torch.cond or torch.where, or declare the branch's outcome with torch._check(...)"
 )
 OTHER_BREAKS_FIRST = (
-    "remove the break at that line first: without that break, fullgraph=True can compile this op without a graph break"
+    "remove the break at that line first; fullgraph=True can then compile this op without a graph break"
 )
 REWRITE = "rewrite the line with operations that torch.compile can trace"
 FOLLOWS = (
@@ -205,8 +205,8 @@ ONLY_EAGER_RAISES = (
     "shapes before the call"
 )
 RAISES_SOMETHING_ELSE = (
-    "callers that catch the eager exception do not catch the compiled code's exception; raise it outside the compiled "
-    "function or, if both exceptions are acceptable, allow both: raises(IndexError, RuntimeError)"
+    "callers that catch the eager exception do not catch the compiled code's exception; raise the exception outside "
+    "the compiled function or, if both exceptions are acceptable, allow both: raises(IndexError, RuntimeError)"
 )
 RAISE_LAST = (
     "validate inputs before calling the compiled function. If it is acceptable that later calls run eagerly, "
@@ -287,8 +287,8 @@ ONLY_INDUCTOR = (
 def for_break(found: GraphBreak, breaks: Sequence[GraphBreak] = ()) -> str:
     """Return the fix for a graph break: the plugin's advice for a known category, and torch's hint otherwise.
 
-    ``breaks`` contains all breaks of the run, because another break may have caused this one. The user cannot change a
-    line in an installed package, so if such a line caused the break, the fix starts with changes to the user's code.
+    ``breaks`` contains all breaks of the run, because one break may cause another. If a line in an installed package
+    caused the break, the user cannot change this line, so the fix starts with changes to the user's code.
     """
     if found.numbers and found.category in NUMBERS_BREAK:
         fix = f"{' and '.join(found.numbers)}: {NUMPY_NUMBER}"
@@ -310,8 +310,8 @@ def for_break(found: GraphBreak, breaks: Sequence[GraphBreak] = ()) -> str:
     package = found.package
     number = sum(one.installed and one.package == package for one in breaks) or 1
     return (
-        f"this line belongs to {package}; call it outside the compiled function, or allow breaks in {package} with "
-        f"max_graph_breaks={{{package!r}: {number}, '*': 0}}. To fix {package} itself: {fix}"
+        f"this line belongs to {package}; move the call that leads to this line out of the compiled function, or allow "
+        f"breaks in {package} with max_graph_breaks={{{package!r}: {number}, '*': 0}}. To fix {package} itself: {fix}"
     )
 
 
@@ -324,7 +324,7 @@ def for_artifact(hint: str, via: str) -> str:
 
 
 def for_backend(hint: str, backend: str) -> str:
-    """In ``hint``, replace the advice to try other backends if the check already uses one of these backends."""
+    """If the check uses backend ``eager`` or ``aot_eager``, replace advice in ``hint`` to try these backends."""
     if backend == "eager":
         hint = hint.replace(FIND_STAGE, _ONLY_TRACED).replace(ONLY_COMPILED_RAISES, _ONLY_TRACED)
     elif backend == "aot_eager":

@@ -103,7 +103,7 @@ class Budget:
         return {**limit, "*": limit.get("*", 0)}
 
     def exceeded(self, breaks: Iterable[GraphBreak]) -> dict[str, list[GraphBreak]]:
-        """Return the breaks in each package whose limit is exceeded, except accepted breaks."""
+        """For each package that exceeds its limit, return the package's breaks, without accepted breaks."""
         limits = self.breaks_by_package
         counted: dict[str, list[GraphBreak]] = {name: [] for name in limits}
         for found in breaks:

@@ -3,7 +3,7 @@
 Like a pytest-xdist worker, a child repeats the command line of its parent in the same folder and environment.
 Therefore, the child has the same ini file, plugins, conftest files and options, including other plugins' options.
 Options that must differ are set by name after the child has parsed its command line (``plugin/in_child.py``). No plugin
-is disabled, because pytest would then reject the plugin's options in addopts.
+is disabled, because pytest rejects a disabled plugin's options in addopts.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class Ended:
     """The outcome of a child process. If the child took too long, ``status`` is None and ``stacks`` contains the stacks
     of its threads, as printed by faulthandler.
 
-    ``collected`` lists the tests that the child collected. ``finished`` is false if pytest did not run to its end, for
-    example because a test ended the process.
+    ``collected`` lists the tests that the child collected. ``finished`` is false if pytest did not run to completion,
+    for example because a test ended the process.
     """
 
     status: int | None
@@ -218,7 +218,7 @@ def _text(path: Path) -> str:
 
 
 def _write_stacks(process: subprocess.Popen[bytes], stacks: Path) -> None:
-    """Request the stacks of all threads from a hanging child, and wait for them."""
+    """Make a hanging child write the stacks of all its threads, and wait until the stacks are written."""
     if not _text(stacks):
         return  # the child has not installed its signal handler yet, so the signal would terminate it
     before, end = stacks.stat().st_size, time.monotonic() + STACK_SECONDS

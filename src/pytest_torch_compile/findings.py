@@ -39,12 +39,13 @@ class Reference(Enum):
 class Finding:
     """One problem that a check found.
 
-    ``message`` describes the problem, without the affected calls (counted from 1) and ranks, which are in ``calls`` and
-    ``ranks``. ``subject`` is the name of the affected value (such as an output), function, op or limit. ``measured`` is
-    the observed value and ``limit`` is the allowed value. ``measure`` is the name of the measured quantity (such as
-    ``largest error``) if the message does not contain it; otherwise, it is empty. ``evidence`` contains details (guard
-    text, worst element, source line), and ``hint`` describes the likely fix. ``cause`` is the torch setting that caused
-    the problem, or is empty. ``report.failure_text.headline`` combines the message with the calls, ranks and values.
+    ``message`` describes the problem. The affected calls (counted from 1) and ranks are not in the message, but in
+    ``calls`` and ``ranks``. ``subject`` is the name of the affected value (such as an output), function, op or limit.
+    ``measured`` is the observed value and ``limit`` is the allowed value. ``measure`` is the name of the measured
+    quantity (such as ``largest error``) if the message does not contain it; otherwise, it is empty. ``evidence``
+    contains details (guard text, worst element, source line), and ``hint`` describes the likely fix. ``cause`` is the
+    torch setting that caused the problem, or is empty. ``report.failure_text.headline`` combines the message with the
+    calls, ranks and values.
     """
 
     kind: FindingKind

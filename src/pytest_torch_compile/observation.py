@@ -63,7 +63,7 @@ class GraphBreak:
     """A graph break at one location, reached through one chain of function calls.
 
     ``stack`` is the chain of function calls from the compiled function to the break, outermost first and without
-    torch's functions; ``callers`` contains the lines of user code in this chain that lead to ``location``. ``times`` is
+    torch's functions. ``callers`` contains the lines of user code in this chain that lead to ``location``. ``times`` is
     the number of compilations in which this break occurred. ``module`` is the module that contains the line that caused
     the break (``kornia.filters.canny``); ``installed`` is true if this module belongs to an installed package.
     ``numbers`` lists the NumPy scalars that this line uses.

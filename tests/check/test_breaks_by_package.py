@@ -129,7 +129,7 @@ def test_break_of_an_installed_package_says_whose_line_it_is(mine):
     with pytest.raises(CompileCheckFailed) as failure:
         check_compile(mine.twice, X, backend="eager")
     hint = failure.value.findings[-1].hint
-    assert hint.startswith("this line belongs to noisylib; call it outside the compiled function")
+    assert hint.startswith("this line belongs to noisylib; move the call that leads to this line out of the compiled")
     assert "max_graph_breaks={'noisylib': 2, '*': 0}" in hint  # as many as there are
     check_compile(mine.twice, X, backend="eager", max_graph_breaks={"noisylib": 2, "*": 0})
     assert hint.endswith("To fix noisylib itself: remove the graph_break() call")

@@ -1,1 +1,1 @@
-"""The steps of ``action.yml``. These steps use only the standard library and this package."""
+"""The steps of ``action.yml``. The steps use only the standard library and this package."""

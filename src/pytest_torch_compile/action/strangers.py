@@ -75,7 +75,7 @@ def _kept() -> Iterator[None]:
 
 
 def _adopt_orphans() -> None:
-    """Make this process the parent of any orphaned processes that the programs leave, so that it can terminate them."""
+    """Become the parent of orphaned processes that the programs leave running, in order to terminate them."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 

@@ -89,8 +89,8 @@ def _parser() -> argparse.ArgumentParser:
         "compare the speed of this checkout with the speed of another revision",
         "The speed tests of both revisions are compiled and run alternately, on every GPU of the machine. No baseline "
         "is needed. All other arguments are passed to pytest. On a machine without a CUDA device, "
-        "--compile-plan=GPU compares the number of kernels and other counts of the code that Inductor generates for "
-        "this GPU, and nothing is measured.",
+        "--compile-plan=GPU measures nothing. Instead, Inductor generates code for this GPU, and the number of kernels "
+        "and other counts of this code are compared.",
     )
     speed.add_argument("--against", metavar="REF", help="revision to compare with, such as main or HEAD~1")
     speed.add_argument("--rounds", metavar="N", help="maximum number of compilations of each revision (default: 8)")
@@ -154,7 +154,7 @@ def rendered(report: document.Document, form: str) -> str:
     """Return the report in one of the output formats.
 
     Raises:
-        DocumentError: If the HTML page needs Jinja2, which is not installed.
+        DocumentError: If the HTML page is requested but Jinja2 is not installed.
     """
     if form == "html" and not html.available():
         raise document.DocumentError("the HTML page needs Jinja2: pip install 'pytest-torch-compile[report]'")

@@ -1,4 +1,4 @@
-"""Measure the compile time of a model, and the duration of an eager call and a compiled call. These figures do not
+"""Measure a model's compile time, and the durations of an eager call and of a compiled call. The measured times do not
 affect the result of the check.
 """
 

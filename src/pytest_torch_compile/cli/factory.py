@@ -47,7 +47,8 @@ def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | 
         make_inputs: Returns the inputs of one call, or a list with the inputs of several calls. These inputs replace
             the factory's inputs.
         shapes: The shapes of random inputs, which replace all other inputs.
-        times: The number of calls. By default, each item of a list of inputs is used once, and a single item twice.
+        times: The number of calls. By default, there is one call for each item of the list of inputs, but there are at
+        least two calls.
 
     Raises:
         FactoryError: If the factory or ``make_inputs`` cannot be imported, is not callable or raises, or if the model

@@ -40,7 +40,7 @@ NAMED_LOSS = "ForCausalLM"  # the loss function that transformers uses for a mod
 @dataclass(frozen=True)
 class Change:
     """A possible change to the code or to torch's settings. ``disables`` is true if the change only disables
-    compilation of a called function, so that the graph still breaks there.
+    compilation of a called function, in which case the graph still breaks at the call.
     """
 
     what: str
@@ -53,8 +53,8 @@ class Change:
 
 
 def break_advice(subject: Subject) -> list[str]:
-    """Return a line for each break for which a fix was found: the first change that removes the break. If the check
-    passes with all of these changes and with its original backend, the last line reports this result.
+    """For each break for which a fix was found, return a line about the first change that removes the break. If the
+    check passes with all of these changes and with its original backend, the last line reports this result.
     """
     lines: list[str] = []
     if "graph-break" in subject.kinds and subject.compiling.wrapper is None:
@@ -129,8 +129,8 @@ def _has(report: CompileReport, broken: GraphBreak) -> bool:
 
 
 def _tried(subject: Subject, changes: Sequence[Change], backend: str | None = None) -> CompileReport | None:
-    """Run the check with the changes in the compiled run only. The eager run uses the original code, so the check fails
-    if a change alters the results.
+    """Run the check with these changes, which apply only to the compiled run. The eager run uses the original code, so
+    the check fails if a change alters the results.
     """
     compiling = subject.compiling
     if backend is not None:
@@ -212,7 +212,7 @@ def _unnamed_loss(module: Any) -> bool:
 
 
 def name_loss(target: Any) -> None:
-    """Set ``loss_type`` on the transformers models in ``target`` that have not set it."""
+    """Set ``loss_type`` on each transformers model in ``target`` whose ``loss_type`` is not set."""
     for module in modules_of(target).values():
         for one in module.modules():
             if _unnamed_loss(one):

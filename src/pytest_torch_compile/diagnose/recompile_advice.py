@@ -26,7 +26,9 @@ Dims = dict[Name, tuple[int, ...]]
 
 
 def recompile_advice(subject: Subject) -> Iterator[str]:
-    """Yield a line for each change that makes the check pass. The line shows the number of recompiles."""
+    """Yield a line for each change that makes the check pass. Each line shows the number of recompiles with and without
+    the change.
+    """
     if not subject.kinds & KINDS or subject.compiling.wrapper is not None:
         return
     for what, changes in _candidates(subject):

@@ -45,7 +45,7 @@ class Rewrite:
 
 
 def rewrites(place: Location, ways: Sequence[Way]) -> Iterator[Rewrite]:
-    """Yield all rewrites that apply to the statement at a location; none if its source cannot be read."""
+    """Yield all rewrites that apply to the statement at a location, or nothing if the source cannot be read."""
     for way in ways:
         tree = _tree(place.file)
         statement = _statement(tree, place.line) if tree else None
@@ -157,8 +157,8 @@ def _moved(statement: ast.stmt, around: Around) -> list[str]:
 
 
 def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:
-    """Return the calls in a statement that do not read any variable of the function. Calls nested inside these calls
-    are omitted.
+    """Return a statement's calls that do not read any variable of the function. Calls nested inside these calls are
+    omitted.
     """
     expression = statement.test if isinstance(statement, ast.If) else getattr(statement, "value", None)
     calls, nodes = [], [] if isinstance(statement, ast.Expr) or expression is None else [expression]
@@ -218,7 +218,7 @@ def without_context(statement: ast.stmt, around: Around) -> ast.stmt | None:
 
 def left_out(statement: ast.stmt, around: Around) -> ast.stmt | None:
     """Remove a statement that might not affect the result: a call, the assignment of a call's result, an assertion, or
-    an ``if`` without ``else`` that contains only statements of these kinds or ``raise``.
+    an ``if`` without ``else`` that contains only ``raise`` statements and statements of these kinds.
     """
     if not _may_have_no_result(statement):
         return None
@@ -333,7 +333,7 @@ class _ToTensor(ast.NodeTransformer):
 
 
 def with_disabled(statement: ast.stmt, around: Around) -> ast.stmt | None:
-    """Apply ``torch.compiler.disable`` to the function that is called by a statement's outermost call."""
+    """Apply ``torch.compiler.disable`` to the function in a statement's outermost call."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             node.func = ast.Call(_attribute("compiler", "disable"), [node.func], [])

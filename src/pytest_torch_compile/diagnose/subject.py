@@ -131,7 +131,7 @@ class Subject:
         return bool(shown)
 
     def is_right_in(self, report: CompileReport | None, kinds: Collection[str]) -> bool:
-        """Return whether a trial ran, and has neither findings of these kinds nor new kinds of findings."""
+        """Return whether a trial ran and has neither findings of these kinds nor new kinds of findings."""
         return report is not None and {finding.kind for finding in report.findings} <= self.kinds - set(kinds)
 
 

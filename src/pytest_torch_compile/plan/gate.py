@@ -53,8 +53,8 @@ def planned_test(
     """Plan ``target(*args)`` for the GPU that ``--compile-plan`` specifies, and compare the planned counts with the
     baseline.
 
-    ``options`` are the keyword arguments of ``measure_compile``. The plan contains two calls, so that the second call
-    is warm, as in a measurement, and its recompiles are counted. With ``--compile-perf=track`` or
+    ``options`` are the keyword arguments of ``measure_compile``. The plan contains two calls. The second call is warm,
+    as in a measurement, and its recompiles are counted. With ``--compile-perf=track`` or
     ``--compile-update-baselines``, a worse count is not a failure.
 
     Raises:
@@ -134,8 +134,8 @@ def _entry(test: str, plan: Plan) -> tuple[dict[str, Any], dict[str, Location]]:
 
 
 def _finding(change: PlannedChange, lines: Mapping[str, Location], gpu: str, test: str) -> Finding:
-    """Return one finding that lists all worse counts. Its location is the line of the first new graph break, op or
-    launch whose line is known.
+    """Return one finding that lists all worse counts. The finding's location is the line of the first new graph break,
+    op or launch whose line is known.
     """
     kind = min((difference.quantity.kind for difference in change.worse), key=rank)
     new = {*change.new_breaks, *change.new_ops, *change.new}

@@ -24,9 +24,9 @@ class PlannedKernel:
     ``fuses`` lists the ops that the kernel computes. ``location`` is the line of user code that called the last of
     these ops, if known. ``blocks`` lists the candidate configurations (block sizes and number of warps); if there are
     several, Inductor would time them on the GPU and choose the fastest. ``float64`` is true if the kernel reads, writes
-    or computes float64 values. With ``compiled=True``, ``registers`` and ``spills`` are the registers and the spilled
-    bytes per thread, and ``shared_memory`` is the bytes of shared memory per block; otherwise, these three attributes
-    are None.
+    or computes float64 values. With ``compiled=True``, ``registers`` and ``spills`` are the numbers of registers and
+    spilled bytes per thread, and ``shared_memory`` is the number of bytes of shared memory per block; otherwise, these
+    three attributes are None.
     """
 
     name: str
@@ -52,11 +52,11 @@ class LibraryCall:
 class PlannedGraph:
     """One graph for which Inductor generated code.
 
-    ``calls`` contains, for each run of the graph, the number (1, 2, ...) of the call that ran it. ``bytes_moved`` is
-    the number of bytes that the graph's kernels read and write, as counted by Inductor, or None if Inductor could not
-    count them. ``lines`` maps the graph's ops to the first line of user code that calls them, if known. ``flops`` maps
-    a dtype to the number of floating-point operations of the matrix products, convolutions and attention in this dtype,
-    or is None if torch cannot count them.
+    ``calls`` lists the calls (counted from 1) that ran the graph, once for each run. ``bytes_moved`` is the number of
+    bytes that the graph's kernels read and write, as counted by Inductor, or None if Inductor could not count them.
+    ``lines`` maps each op of the graph to the first line of user code that calls this op, if known. ``flops`` maps each
+    dtype to the number of floating-point operations that matrix products, convolutions and attention perform in this
+    dtype, or is None if torch cannot count them.
     """
 
     code: str
@@ -76,8 +76,8 @@ class PlannedGraph:
 
 @dataclass
 class Plan(CompileReport):
-    """The code that Inductor generates for a GPU, with predictions of its kernels and memory, created without the GPU.
-    Nothing in a plan is measured.
+    """The code that Inductor generates for a GPU, and predictions of its kernels and memory. A plan is created without
+    the GPU, and nothing is measured.
 
     ``planned`` contains the graphs in the order in which they were compiled. ``launches`` contains, for each call of
     the target, the number of kernel launches and library calls. ``peak_memory`` is the largest number of bytes that the
@@ -114,17 +114,17 @@ class Plan(CompileReport):
 
     @property
     def bytes_moved(self) -> int | None:
-        """The number of bytes that the graphs read and write if each runs once, or None if the number is unknown for at
-        least one graph.
+        """The number of bytes that the graphs read and write if each graph runs once, or None if the number is unknown
+        for at least one graph.
         """
         moved = [graph.bytes_moved for graph in self.planned]
         return None if None in moved else sum(one for one in moved if one is not None)
 
     @property
     def flops(self) -> dict[str, int] | None:
-        """The number of floating-point operations of the last call's matrix products, convolutions and attention, keyed
-        by dtype, or None if the number is unknown for at least one graph. A graph with dynamic sizes is counted with
-        the sizes for which it was compiled. Ops inside ``torch.cond`` and other higher-order ops are not counted.
+        """For each dtype, the number of floating-point operations in the last call's matrix products, convolutions and
+        attention; None if the number is unknown for at least one graph. A graph with dynamic sizes is counted with the
+        sizes for which it was compiled. Ops inside ``torch.cond`` and other higher-order ops are not counted.
         """
         found: Counter[str] = Counter()
         for graph, times in self._runs_in_last_call():

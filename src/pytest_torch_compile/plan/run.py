@@ -215,7 +215,7 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
 
 def _run_again(generator: Generator, mode: CardMode, run: Callable[[Call], None], calls: Sequence[Call]) -> None:
     """Run the calls a second time, and update only the peak memory. The optimizer creates its state in its first step,
-    so only in later calls are the state and the activations in memory together.
+    so the state and the activations are in memory together only in later calls.
     """
     graphs, cudagraphs, generator.call = len(generator.graphs), generator.cudagraphs, 0
     with mode, suppress(Exception):

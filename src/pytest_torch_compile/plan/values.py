@@ -235,11 +235,11 @@ class _References:
         return not_judged_by(self._reference.why_not, self._perturbed_legs.why_not)
 
     def _ran(self) -> legs.Leg:
-        """Run all calls in eager in this process, unless they have already run, and return the run.
+        """Run all calls in eager in this process, unless they have already run, and return this eager run.
 
         Raises:
-            CompileUsageError: If this run and the eager run in the planning process draw different random numbers, so
-                that this run cannot be a reference.
+            CompileUsageError: If this run cannot be a reference, because it draws different random numbers from the
+                eager run in the planning process.
         """
         if self._eager is None:
             leg = legs.Leg(self._work, holds_records=True)

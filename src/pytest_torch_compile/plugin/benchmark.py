@@ -74,12 +74,12 @@ class CompileBenchmark:
         """Time the compiled ``target(*args)`` with pytest-benchmark, and compare the compiled target with eager.
 
         With ``--compile-perf=off``, only pytest-benchmark times the target, and the call returns None. With
-        ``--compile-plan`` on a machine without a CUDA device, the target is not timed: the number of kernels and other
-        counts of the code that Inductor generates for the selected GPU are compared with a separate baseline, and the
-        call returns None. With ``cold_start=True``, the target is also compiled in two fresh processes, first with
-        an empty cache and then with the filled cache. ``allow_more`` allows counts to exceed their baseline:
-        ``{"kernels": 10, "memory": 0.05, "guards": None}`` allows ten more kernels, 5% more memory, and any number of
-        guards. All other options are passed to ``measure_compile``.
+        ``--compile-plan`` on a machine without a CUDA device, the target is not timed, and the call returns None.
+        Instead, Inductor generates code for the selected GPU, and the number of kernels and other counts of this code
+        are compared with a separate baseline. With ``cold_start=True``, the target is also compiled in two fresh
+        processes, first with an empty cache and then with the filled cache. ``allow_more`` allows counts to exceed
+        their baseline: ``{"kernels": 10, "memory": 0.05, "guards": None}`` allows ten more kernels, 5% more memory, and
+        any number of guards. All other options are passed to ``measure_compile``.
 
         Raises:
             CompileCheckFailed: If the target does not compile or, under ``--compile-perf=gate``, if a count is worse
@@ -224,7 +224,7 @@ class CompileBenchmark:
 
     def _further(self, first: SpeedSample, at_most: int) -> Generator[SpeedSample, None, None]:
         """Measure this test again in fresh processes, and yield the samples. If the first sample used a persistent
-        compile cache, the processes use it, too; otherwise, each process starts with an empty cache.
+        compile cache, the fresh processes use this cache, too; otherwise, each process starts with an empty cache.
         """
         cache = os.environ.get(INDUCTOR) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
@@ -326,8 +326,8 @@ def require_counted(allow_more: AllowMore | None) -> None:
             raise CompileUsageError(f"allow_more: {name!r} is not a counted quantity: {hint}")
         if allowed is not None and name in exact.KEPT:
             raise CompileUsageError(
-                f"allow_more: {name} can only be None, which turns off the comparison of this count: an increase never "
-                "fails a test, and any decrease is a regression"
+                f"allow_more: {name} can only be None, which turns off the comparison of this count; a number has no "
+                "use, because only a decrease is a regression"
             )
         if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
             raise CompileUsageError(

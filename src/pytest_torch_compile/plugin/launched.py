@@ -36,7 +36,7 @@ def takes_part(config: pytest.Config) -> bool:
     """Return True if a launcher started this process as one of several ranks and the tests use the plugin.
 
     This function is first called before other plugins open files, so that several ranks do not write to the same file.
-    At that time, the test files are not yet imported, so the function searches their source text.
+    The test files are not yet imported when this function is first called, so the function searches their source text.
     """
     if _TAKES_PART not in config.stash:
         config.stash[_TAKES_PART] = launch() is not None and any(map(usage.names_plugin, _files(config)))
@@ -69,7 +69,7 @@ def begin(config: pytest.Config) -> None:
 
 
 def note_sigterm(config: pytest.Config) -> None:
-    """Record a SIGTERM that arrives while conftest files are imported: the import may take seconds, and the other ranks
+    """Record a SIGTERM that arrives while conftest files are imported. The import may take seconds, and the other ranks
     cannot be notified before the import ends.
     """
     if launch() is not None and termination.nobody_handles_it():
@@ -200,8 +200,8 @@ class LaunchedSession:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Wait for all ranks; ranks other than 0 also wait for rank 0's report and exit with rank 0's status.
 
-        Otherwise, the launcher, which terminates all ranks when one rank fails, could terminate rank 0 before the
-        report is written.
+        The launcher terminates all ranks when one rank fails. If a failed rank did not wait, the launcher could
+        terminate rank 0 before the report is written.
         """
         if self._others is None:
             return

@@ -42,8 +42,8 @@ def require_known(same: Collection[str]) -> None:
 @dataclass(frozen=True)
 class RankSeen:
     """One rank's observations (such as graph breaks) in each of its checks. ``stopped`` is true if the rank died, was
-    terminated while it was compiling, or raised an exception. If so, the rank's observations of the most recent call
-    are incomplete.
+    terminated while it was compiling, or raised an exception. If ``stopped`` is true, the rank's observations of the
+    most recent call are incomplete.
     """
 
     checks: Mapping[str, CheckSeen]
@@ -54,8 +54,8 @@ class RankSeen:
         return [fact for fact in self.checks[check].facts if fact.kind == kind]
 
     def whole_calls(self, check: str) -> float:
-        """Return the number of calls to compiled functions with complete observations, or infinity if the check has
-        ended.
+        """Return the number of calls to compiled functions for which the observations are complete, or infinity if the
+        check has ended.
         """
         seen = self.checks[check]
         return math.inf if seen.ended else seen.calls - self.stopped
@@ -137,8 +137,8 @@ def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list
 
 
 def _side_by_side(ranks: Mapping[int, RankSeen], check: str, kind: str, groups: Sequence[list[int]]) -> list[str]:
-    """For each group of ranks, return lines that list the group's observations. If all groups share an observation, it
-    is counted but not listed; only collectives are always listed.
+    """For each group of ranks, return lines that list the group's observations. Observations that all groups share are
+    counted but not listed, except collectives, which are always listed.
     """
     facts = [ranks[group[0]].facts(check, kind) for group in groups]
     lines = []

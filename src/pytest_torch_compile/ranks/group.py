@@ -97,8 +97,8 @@ class _Rank:
     outcome: Outcome | None = None
 
     def hear(self, job: Job) -> None:
-        """If the rank has sent a message, receive it. The message is the outcome of a job, or a request for a job, in
-        which case ``job`` is sent to the rank.
+        """If the rank has sent a message, receive it. The message is the outcome of a job or a request for a job. If
+        the message is a request, send ``job`` to the rank.
         """
         with contextlib.suppress(EOFError, OSError):  # the rank has exited
             if self.connection.poll():
@@ -320,7 +320,7 @@ class RankGroup:
                 deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
 
     def _ends(self) -> list[RankEnd]:
-        """Return how each rank's call ended. A rank without an outcome died, or is about to be terminated."""
+        """Return how each rank's call ended. A rank that has no outcome has died or is about to be terminated."""
         silent = [rank for rank in self._ranks if rank.outcome is None]
         for rank in silent:
             if rank.process.exitcode is None and rank.process.pid:

@@ -160,8 +160,8 @@ class Others:
 
     @contextlib.contextmanager
     def _or_lost(self) -> Iterator[None]:
-        """If an operation on the store fails inside the ``with`` block, mark all ranks as lost, because the store no
-        longer exists.
+        """If an operation on the store fails inside the ``with`` block, assume that the store no longer exists, and
+        mark all ranks as lost.
         """
         try:
             yield

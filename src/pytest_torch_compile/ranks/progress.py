@@ -25,7 +25,7 @@ class Fact:
     """One observation in a check, such as a graph break. Equal observations have equal keys on all ranks; ``text`` is
     used in messages.
 
-    ``during`` is the number of the call to a compiled function in which the observation was made; these calls are
+    The observation was made in a call to a compiled function, and ``during`` is the number of this call; such calls are
     counted from 1 over the whole check.
     """
 
@@ -136,7 +136,7 @@ class Recorder:
             self._write(CheckSeen(check.name, [replace(fact, during=calls) for fact in new], calls), number)
 
     def _amount(self, seen: Observation) -> tuple[int, ...]:
-        """Return a key that changes only when there are new observations; many torch events add no observation."""
+        """Return a key that changes only when there are new observations. Many torch events do not add any."""
         lists = (seen.graphs, seen.graph_breaks, seen.recompiles, seen.fallbacks, seen.collectives)
         return (id(seen), *(len(one) for one in lists), id(seen.graphs[-1]) if seen.graphs else 0)
 

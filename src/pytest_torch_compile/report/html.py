@@ -67,7 +67,7 @@ def _badness(test: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _names(ids: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return, for each test id, the name shortened for a desktop and the name shortened for a phone."""
+    """For each test id, return a name shortened for desktop screens and a name shortened for phone screens."""
     forms = {form: shortened(ids, width, mark="…") for form, width in (("wide", WIDE), ("narrow", NARROW))}
     return {test: {form: forms[form][place] for form in forms} for place, test in enumerate(ids)}
 

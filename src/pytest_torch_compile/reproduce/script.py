@@ -127,7 +127,7 @@ def _head(finding: Finding, report: CompileReport, writer: Writer) -> str:
         "",
         f"torch {torch.__version__}, Python {platform.python_version()}, {platform.system()}, {report.device}.",
         f"This script needs {', '.join(('torch', *sorted(writer.definitions.needs)))}.",
-        *(["The .pt file next to this script contains the values that it loads."] if writer.stored else []),
+        *(["The script loads values from the .pt file next to it."] if writer.stored else []),
     ]
     quoted = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
     return f'"""{quoted}\n"""'
