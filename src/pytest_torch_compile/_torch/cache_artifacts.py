@@ -36,15 +36,17 @@ def environment() -> dict[str, str]:
 
 
 def save() -> tuple[bytes, set[str]] | None:
-    """Return the artifacts that this process stored in the caches or loaded from them, together with the artifacts'
-    keys, or None if there are no artifacts.
+    """Return the artifacts that this process stored in the caches or loaded from the caches, and the artifacts' keys.
+    Return None if there are no artifacts.
     """
     saved = torch.compiler.save_cache_artifacts()
     return (bytes(saved[0]), _keys(saved[1])) if saved else None
 
 
 def load(content: bytes) -> set[str]:
-    """Load artifacts into the caches, and return their keys, or an empty set if torch cannot read the artifacts."""
+    """Load artifacts into the caches, and return the artifacts' keys. Return an empty set if torch cannot read the
+    artifacts.
+    """
     loaded = torch.compiler.load_cache_artifacts(content)
     return _keys(loaded) if loaded else set()
 

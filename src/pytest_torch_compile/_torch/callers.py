@@ -1,4 +1,4 @@
-"""List the modules that call the user's code in order to compile, trace or transform it, or to run an optimizer step.
+"""List the torch modules that call the user's code, for example to compile or trace it, or during an optimizer step.
 This module does not import torch.
 """
 

@@ -1,5 +1,5 @@
-"""Verify that this torch version reports everything that checks depend on, by compiling functions whose graph breaks,
-recompiles and errors are known. This self-test runs once per process.
+"""Compile functions with known graph breaks, recompiles and errors, to verify that this torch version reports
+everything that checks depend on. This self-test runs once per process.
 
 Without the self-test, a renamed trace event would look like "no recompiles". If compilation is turned off, the
 self-test reports nothing, because each check reports that compilation is turned off.
@@ -101,8 +101,9 @@ def observer() -> TraceObserver:
 
 
 def not_shown() -> tuple[list[str], list[str]]:
-    """Return two lists of messages about information that this torch version does not provide. The first list is about
-    information that decides whether a check passes. The second list is about information that is only shown in reports.
+    """Return two lists of messages about information that this torch version does not provide. The first list contains
+    messages about information that decides whether a check passes. The second list contains messages about information
+    that is only shown in reports.
 
     The self-test runs when this function is first called.
     """

@@ -24,7 +24,7 @@ DYNAMIC_OUTPUTS = "capture_dynamic_output_shape_ops"
 
 @contextmanager
 def capturing(switches: tuple[str, ...]) -> Iterator[None]:
-    """Inside the ``with`` block, turn on these switches of ``torch._dynamo.config``."""
+    """Inside the ``with`` block, turn on the ``switches``, which are options of ``torch._dynamo.config``."""
     with torch._dynamo.config.patch(dict.fromkeys(switches, True)):
         yield
 
@@ -50,7 +50,7 @@ def disabled_functions(said: str) -> list[Any]:
 
 @contextmanager
 def enabled(functions: Sequence[Any]) -> Iterator[None]:
-    """Inside the ``with`` block, trace these functions as if they were not marked with ``torch.compiler.disable``."""
+    """Inside the ``with`` block, trace the ``functions`` as if they were not marked with ``torch.compiler.disable``."""
     try:
         for function in functions:
             function._torchdynamo_disable = False

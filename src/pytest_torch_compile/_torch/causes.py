@@ -21,7 +21,7 @@ REFUSES_RECOMPILES = ("torch._dynamo.config.error_on_recompile", STANCE)
 
 
 def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: Sequence[str]) -> list[Finding]:
-    """Return the findings, with their cause changed to a torch setting and their hint changed to advice to reset this
+    """Return the findings with a new cause, which is a torch setting, and a new hint, which is advice to reset this
     setting. The setting is the first of the ``deviations`` that is in ``names`` and can have an effect. If there is no
     such setting, the findings are returned unchanged.
     """

@@ -1,7 +1,7 @@
 """Identify the code that Inductor generated, to determine whether two processes ran the same kernels.
 
-Inductor makes some decisions by timing the alternatives, such as how to tile a kernel or whether to pad a matrix
-product. So two compilations of one graph often produce different code, which runs at different speeds.
+Inductor makes some decisions, such as how to tile a kernel or whether to pad a matrix product, by timing the
+alternatives. So two compilations of one graph often produce different code, which runs at different speeds.
 
 This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``PyCodeCache.modules``.
 In the module that Inductor generates for a graph, ``call`` and the Triton kernels are global variables. Each kernel has

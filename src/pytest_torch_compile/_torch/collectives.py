@@ -28,7 +28,7 @@ GRAPHS = {
 
 
 def is_distributed() -> bool:
-    """Return whether this process has a process group; otherwise, its graphs cannot contain collectives."""
+    """Return whether this process has a process group. Without a process group, graphs cannot contain collectives."""
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     return c10d is not None and bool(c10d.is_initialized())
 

@@ -26,8 +26,8 @@ def uncompiled(target: Any) -> Any:
 
 
 def rebind(module: torch.nn.Module) -> None:
-    """Make the compiled submodules of a copied module run the copy's code, because ``deepcopy`` keeps the original's
-    compiled ``forward``.
+    """Make the compiled submodules of a copied module run the copy's code. After ``deepcopy``, they would still run the
+    original's compiled ``forward``.
     """
     for part in module.modules():
         if isinstance(part, OptimizedModule):

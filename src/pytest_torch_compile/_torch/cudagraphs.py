@@ -1,8 +1,8 @@
 """Observe CUDA graphs while code runs: warm-ups, recordings, replays, and runs that silently use no CUDA graph.
 
 torch counts a skipped CUDA graph in two cases: when torch decides during compilation to use no CUDA graph, and when
-torch stops using CUDA graphs for a function. The counter does not include later calls of this function, or partitioned
-graphs in which no part can become a CUDA graph. The counter also does not include calls whose sizes are excluded by
+torch stops using CUDA graphs for a function. torch does not count later calls of such a function, or partitioned graphs
+in which no part can become a CUDA graph. torch also does not count calls whose sizes are excluded by
 ``cudagraph_capture_sizes`` or, since torch 2.15, by ``cudagraph_dynamic_shape_rerecord_limit``. So this module wraps
 the torch functions that decide whether a call uses a CUDA graph.
 

@@ -1,7 +1,7 @@
 """Observe custom ops during the eager run, and record copies of their arguments.
 
-Below autograd, every op is visible, including ops called from C++. But this module can see whether a gradient was
-needed only above autograd, where Python calls the op. So ops are observed both above and below autograd.
+Below autograd, every op is visible, including ops called from C++. But whether a gradient was needed is visible only
+above autograd, where Python calls the op. So ops are observed both above and below autograd.
 
 This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
 ``torch.utils._python_dispatch.TorchDispatchMode``, ``torch.utils._pytree``, ``torch._ops.OpOverload`` and

@@ -80,7 +80,7 @@ def _note(otherwise: str) -> None:
 
 
 def _set_at_import(setting: str, modules: Iterable[str]) -> str:
-    """Find the first of these modules whose source contains a top-level line that changes the setting. Return a text
+    """Find the first module in ``modules`` whose source contains a top-level line that changes the setting. Return text
     such as ``set when m was imported (m.py:3)``, or an empty string if no module contains such a line.
     """
     name = setting.rpartition(".")[2]

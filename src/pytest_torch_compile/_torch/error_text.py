@@ -35,9 +35,9 @@ def usage_error(text: str, error: BaseException) -> CompileUsageError:
 def error_summary(error: BaseException) -> str:
     """Return the exception's type and the main lines of its message.
 
-    The main lines are the first line, the first line that starts with ``Please``, and the first error in a C++
-    compiler's output. Lines directly after the first line are also main lines, up to the first line that is neither a
-    list item (``- ...``) nor preceded by a line that ends in a colon.
+    The main lines are the first line, the first line that starts with ``Please`` (unless it asks for a bug report), and
+    the first error in a C++ compiler's output. The lines directly after the first line are also main lines, as long as
+    each of them is a list item (``- ...``) or follows a line that ends in a colon.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:

@@ -36,8 +36,8 @@ _DYNAMIC_OUTPUTS = {
 
 
 def without_doubt(said: str) -> str:
-    """Remove from torch's message the hint that the code may fail in eager mode, because the eager run has already
-    succeeded.
+    """Remove from torch's message the hint that the code may fail in eager mode. This hint is not useful, because the
+    eager run has already succeeded.
     """
     return _DOUBT.sub("", said)
 

@@ -1,6 +1,6 @@
 """Observe compilations and autotuning after the warm-up, with a separate listener on the trace log.
 
-This listener is active only in steady-state checks, so it adds no overhead to other checks.
+The listener is active only in steady-state checks, so it adds no overhead to other checks.
 
 The autotuning of user-defined Triton kernels (``triton.autotune``) is not observed. This module reads the following
 private trace events of torch, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:

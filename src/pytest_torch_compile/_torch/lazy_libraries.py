@@ -16,8 +16,8 @@ from types import SimpleNamespace
 
 
 def set_up_imported() -> None:
-    """Make dynamo set up the libraries that are already imported. This function does nothing on torch versions that
-    have no set-up functions.
+    """Make dynamo set up the libraries that are already imported. Do nothing on torch versions in which dynamo does not
+    set up libraries.
     """
     from torch._dynamo import trace_rules
 

@@ -16,7 +16,7 @@ Table = Literal["decomposition", "lowering"]
 
 
 def is_set(option: str) -> bool:
-    """Return whether this torch version has an Inductor option with this name whose value is not None."""
+    """Return whether this torch version has the Inductor option and the option's value is not None."""
     from torch._inductor import config
 
     return getattr(config, option, None) is not None
@@ -41,7 +41,7 @@ def noting(table: Table, used: list[str]) -> Iterator[None]:
 
 @contextmanager
 def without(table: Table, ops: Collection[str]) -> Iterator[None]:
-    """Inside the ``with`` block, turn off the table entries of these ops. If entries of ``decomposition`` are turned
+    """Inside the ``with`` block, turn off the table entries of the ``ops``. If entries of ``decomposition`` are turned
     off, Inductor does not decompose the ops. If entries of ``lowering`` are turned off, Inductor calls the eager
     kernels of the ops.
     """

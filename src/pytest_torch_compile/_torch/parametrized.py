@@ -1,4 +1,4 @@
-"""Pickle modules with parametrizations, such as weight normalization, which torch refuses to pickle.
+"""Pickle parametrized modules, for example modules with weight normalization. torch refuses to pickle such modules.
 
 A parametrized module is an instance of a class that torch created for this one module. So the unpickled copy is created
 from the original class and is then parametrized again.

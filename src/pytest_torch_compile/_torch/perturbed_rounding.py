@@ -1,7 +1,7 @@
-"""Run code eagerly with perturbed rounding: elements in the result of every op that rounds are changed randomly, by
+"""Run code eagerly with perturbed rounding: after each op that rounds, randomly change elements of the op's result by
 about the size of a rounding error.
 
-The results show how much a model amplifies unavoidable rounding differences. This module uses
+The final results show how much a model amplifies unavoidable rounding differences. This module uses
 ``torch.utils._python_dispatch.TorchDispatchMode``, ``tree_leaves`` and ``tree_map_only`` of ``torch.utils._pytree`` and
 ``OpOverload.is_view``, which are the same in torch 2.6 to 2.15.
 
@@ -102,7 +102,7 @@ class PerturbedRounding(PausableMode):
 
 
 def _is_table(func: Any, args: Any) -> bool:
-    """Return whether an op's result, for example a position or a mask, is derived only from integers and constants.
+    """Return whether an op's result is derived only from integers and constants. Examples are positions and masks.
 
     Such results are not perturbed, because they often lie exactly on the boundary of a later conversion to integers.
     For example, T5 and DeBERTa compute position buckets from logarithms. A constant from ``torch.tensor`` appears as
@@ -197,7 +197,7 @@ class _PerturbedSteps:
 
 
 def _error_of_update(group: Any, state: Any) -> float:
-    """Return the relative error of an optimizer's update factor if the factor is computed in float32.
+    """Return the relative error that an optimizer's update factor has when the factor is computed in float32.
 
     The relative error of ``beta ** step`` is estimated as ``(step + 1) * eps / 4``. For a beta from 0.9 to 0.9999 and
     up to 10,000 steps, the error is at most 1.15 times this estimate. The absolute errors of ``beta ** step`` and

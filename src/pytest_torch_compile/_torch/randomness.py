@@ -74,7 +74,7 @@ class Replaying(TorchDispatchMode):
 
 
 def is_random(func: Any, args: Any, kwargs: Any) -> bool:
-    """Return whether an op draws random numbers; attention with a dropout probability of 0 does not."""
+    """Return whether an op draws random numbers. Attention with a dropout probability of 0 draws none."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     for position, argument in enumerate(func._schema.arguments):

@@ -2,9 +2,9 @@
 same on every torch version.
 
 The inlined frames are listed in the exception that torch handles while it reports the break. The callers of the inlined
-frames are still running. The stack in torch's message is only a fallback. On torch 2.6, the stack in torch's message
-lacks the callers. Since torch 2.8, the message merges functions of the same name that call each other, such as a
-module's ``forward`` and its layer's ``forward``.
+frames are still running, so they are on Python's stack. The stack in torch's message is only a fallback. On torch 2.6,
+the stack in torch's message lacks the callers. Since torch 2.8, the message merges functions of the same name that call
+each other, such as a module's ``forward`` and its layer's ``forward``.
 
 This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's
 exceptions; the files ``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (the

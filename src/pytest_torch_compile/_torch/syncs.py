@@ -1,10 +1,10 @@
 """Find the line of user code for each synchronization, which is a point at which the host waits for the GPU.
 
-``torch.cuda.set_sync_debug_mode`` makes torch warn about synchronizations in torch functions. This prototype feature of
-torch does not detect all synchronizations. To observe explicit synchronizations, this module wraps the torch functions
-that wait for the GPU. This module depends on these parts of torch, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
-``set_sync_debug_mode``, the text of its warnings, ``synchronize`` of ``torch.cuda``, ``torch.cuda.Stream`` and
-``torch.cuda.Event``. Synchronizations in C++ extensions are not detected.
+``torch.cuda.set_sync_debug_mode`` makes torch warn about synchronizations in torch functions. The debug mode is a
+prototype and does not detect all synchronizations. To observe explicit synchronizations, this module wraps the torch
+functions that wait for the GPU. This module depends on these parts of torch, checked with torch 2.6, 2.8, 2.11, 2.13
+and 2.15: ``set_sync_debug_mode``, the text of its warnings, ``synchronize`` of ``torch.cuda``, ``torch.cuda.Stream``
+and ``torch.cuda.Event``. Synchronizations in C++ extensions are not detected.
 """
 
 from __future__ import annotations

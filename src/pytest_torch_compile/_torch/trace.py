@@ -387,7 +387,7 @@ def _cudagraph_skips() -> int:
 
 
 def error_location(error: BaseException) -> Location | None:
-    """Return the line of user code in a dynamo exception's message, or None if there is none."""
+    """Return the line of user code at which dynamo raised an exception, or None if the line is unknown."""
     frames = parse_stack(str(error))
     real = getattr(error, "real_stack", None)
     if not frames and real:

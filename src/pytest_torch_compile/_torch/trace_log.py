@@ -88,8 +88,8 @@ def listen_no_more(listener: TraceListener) -> bool:
 def not_captured() -> Iterator[None]:
     """Keep pytest from capturing torch's trace log.
 
-    pytest captures even loggers that do not propagate. pytest's handler would turn on the trace, so each compilation
-    would write thousands of events, which would appear as empty lines in pytest's output for each failed test.
+    pytest captures even loggers that do not propagate. A handler from pytest would turn on the trace, and each
+    compilation would then write thousands of events. pytest would print the events as empty lines for each failed test.
     """
     logger = trace_logger()
     handlers: list[Any] = [h for h in logger.handlers if type(h).__module__.startswith("_pytest")]

@@ -1,5 +1,5 @@
-"""Keep warnings from torch's compiler and from this plugin as warnings under ``filterwarnings = error``. This module
-does not import torch.
+"""Prevent ``filterwarnings = error`` from turning warnings from torch's compiler or from this plugin into errors. This
+module does not import torch.
 
 A filter that turns warnings into errors is meant for the user's code. The author of a model cannot fix the warnings
 that torch emits when it is imported or compiles code, for example about deprecated functions that torch itself calls.
@@ -32,7 +32,7 @@ _STDLIB = (sysconfig.get_paths()["stdlib"], "<frozen ")
 
 @contextmanager
 def calm() -> Iterator[None]:
-    """Inside the ``with`` block, apply filters that turn warnings into errors only to warnings from the user's code."""
+    """Inside the ``with`` block, warning filters turn only warnings from the user's code into errors."""
     if all(entry[0] != "error" for entry in _filters()):
         yield
         return

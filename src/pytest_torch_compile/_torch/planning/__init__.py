@@ -10,7 +10,7 @@ for planning. The docstring of each module describes what the module replaces an
 - ``triton_target``: Triton's driver;
 - ``engine``: autograd's C++ engine, which requests CUDA streams;
 - ``attention``, ``convolution``: choices that C++ code makes based on device properties;
-- ``recorded``: whether these choices were verified for a GPU and torch version;
+- ``recorded``: the GPUs and torch versions for which the rules for these choices were verified;
 - ``constants``: constants, which torch would compute on the GPU;
 - ``optimizers``: the operators of an optimizer's step;
 - ``generated``: compiled kernels, which would need the GPU;

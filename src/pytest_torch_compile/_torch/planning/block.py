@@ -1,6 +1,6 @@
 """The values of one variable in a kernel. A ``Block`` follows Triton's rules for dtypes, type promotion and arithmetic.
 
-A ``Block`` contains the values of one variable in every program of a launch, in a tensor whose first dimension
+A ``Block`` contains the values of one variable in all programs that run together, in a tensor whose first dimension
 enumerates the programs.
 """
 
@@ -57,8 +57,8 @@ INT1, INT32, INT64, FLOAT32 = TYPES["int1"], TYPES["int32"], TYPES["int64"], TYP
 
 
 class Block:
-    """The values of a variable in every program of a launch. The first dimension of ``data`` has one entry per program,
-    or a single entry for all programs; the other dimensions are the block's shape.
+    """The values of a variable in all programs that run together. The first dimension of ``data`` has one entry per
+    program, or a single entry for all programs; the other dimensions are the block's shape.
     """
 
     def __init__(self, data: torch.Tensor, dtype: DType | None = None) -> None:

@@ -1,5 +1,4 @@
-"""Replace the decisions that Inductor makes by timing candidates on the GPU with constant choices, so that plans are
-reproducible.
+"""Use constant choices where Inductor would decide by timing candidates on the GPU, so that plans are reproducible.
 
 The fast path of torch's encoder layers is turned off as well: it is a C++ operator without generated code, and cannot
 be traced without the GPU.

@@ -6,8 +6,8 @@ this module calls the nodes in the same order as the C++ engine. Like the C++ en
 over broadcast dimensions and casts gradients. Tensor hooks do not run.
 
 AOTAutograd asks the engine whether the autograd graph is retained. If the graph is not retained, the compiled backward
-pass may release saved tensors early and reuse their memory. So the torch function that reports whether the graph is
-retained is replaced as well.
+pass may release saved tensors early and reuse their memory. So this module also replaces the torch function that
+reports whether the graph is retained.
 
 This module uses these private torch names, checked with torch 2.11, 2.13 and 2.15: ``_sequence_nr`` and
 ``_input_metadata`` of a node, ``torch._C._autograd._get_current_graph_task_keep_graph``,
@@ -100,7 +100,7 @@ class _Step(torch.autograd.Function):
 
 def _inside_torchs_engine(run: Callable[[], None], *, keep_graph: bool, create_graph: bool) -> None:
     """Call ``run`` during a backward pass of torch's engine over a graph on the CPU. Without this backward
-    pass, compiled code would not release its saved tensors early, and the peak memory would be too high.
+    pass, compiled code would not release its saved tensors early, and the predicted peak memory would be too high.
     """
     with _disable_current_modes(), torch.enable_grad():
         output = _Step.apply(torch.zeros((), device="cpu", requires_grad=True), run)
@@ -222,8 +222,8 @@ def _leading_to(ends: set[Node], nodes: set[Node]) -> set[Node]:
 def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) -> Sequence[torch.Tensor | None]:
     """Call a node with its incoming gradients, and return the gradients that it computes.
 
-    As in torch's engine, a missing gradient is None for a C++ node, which may then use another formula, and zeros for
-    an ``autograd.Function``.
+    As in torch's engine, a missing gradient is passed as None to a C++ node, and as zeros to an ``autograd.Function``.
+    If a gradient is None, a C++ node may use another formula.
     """
     if not create_graph and _is_first_gradient(node, gradients):
         node.variable.grad = gradients[0].detach()
@@ -244,9 +244,9 @@ def _called(node: Node, gradients: dict[int, torch.Tensor], create_graph: bool) 
 
 
 def _is_first_gradient(node: Node, gradients: dict[int, torch.Tensor]) -> bool:
-    """Return whether the node receives a leaf tensor's first gradient, and this gradient has the tensor's strides.
+    """Return whether the incoming gradient is the first gradient of a leaf tensor and has the tensor's strides.
 
-    torch's engine stores this gradient in ``.grad`` without a copy, but a node that is called from Python would copy
+    torch's engine stores such a gradient in ``.grad`` without a copy, but a node that is called from Python would copy
     the gradient.
     """
     leaf = getattr(node, "variable", None)
@@ -255,8 +255,8 @@ def _is_first_gradient(node: Node, gradients: dict[int, torch.Tensor]) -> bool:
 
 @contextmanager
 def _stack_of(node: Node) -> Iterator[None]:
-    """Inside the ``with`` block, attribute traced ops to the forward op's line of user code, as AOTAutograd's node
-    hooks do.
+    """Inside the ``with`` block, attribute each traced op to the line of user code that called the node's forward op.
+    AOTAutograd's node hooks do the same.
     """
     stack = node.metadata.get("traceback_", [])
     fx_traceback.set_stack_trace(stack)

@@ -128,5 +128,5 @@ def tensors_made_in(mode: CardMode) -> Iterator[None]:
 
 
 def made(shape: Shape) -> torch.Tensor:
-    """Create a tensor from its description. Called while the planning process unpickles a target."""
+    """Create a tensor from its description. This function is called while the planning process unpickles a target."""
     return _modes[-1].tensor(shape)

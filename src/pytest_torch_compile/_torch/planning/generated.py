@@ -32,8 +32,8 @@ class Generated:
 
     ``runs`` contains, for each run of the graph, the number (1, 2, ...) of the call that ran it. ``kernels`` maps
     kernel names to sources. ``ops`` maps each op of the graph to the stack trace of its first call in user code.
-    ``flops`` maps a dtype, such as ``bfloat16``, to the number of floating-point operations of the matrix products,
-    convolutions and attention in this dtype, or is None if torch cannot count them.
+    ``flops`` maps each dtype, such as ``bfloat16``, to the number of floating-point operations in matrix products,
+    convolutions and attention. ``flops`` is None if torch cannot count these operations.
     """
 
     source: str
@@ -165,8 +165,8 @@ def _ops(nodes: Any) -> dict[str, str]:
 
 
 def _flops(nodes: Iterable[Any]) -> dict[str, int] | None:
-    """Return the number of floating-point operations in each dtype, as ``torch.utils.flop_counter`` counts them, or
-    None if it cannot count them. For a dynamic size, the size of the first call is used.
+    """Return the number of floating-point operations in each dtype, as counted by ``torch.utils.flop_counter``, or None
+    if the operations cannot be counted. For a dynamic size, the size of the first call is used.
     """
     found: Counter[str] = Counter()
     for node in nodes:

@@ -1,9 +1,9 @@
 """Implement on the CPU the parts of Triton's language that Inductor's generated kernels use.
 
-All programs of a kernel launch run at once. A ``Block`` contains the values of one variable in every program, in a
-tensor whose first dimension enumerates the programs. So a kernel needs only about as many tensor operations as it has
-lines. Triton's own interpreter runs the programs one after another, truncates values to bfloat16 in some versions
-instead of rounding them, and has no ``libdevice``.
+The programs of a kernel launch run in large batches. A ``Block`` contains the values of one variable in every program
+of a batch, in a tensor whose first dimension enumerates the programs. So a batch needs only about as many tensor
+operations as the kernel has lines. Triton's own interpreter runs the programs one after another and has no
+``libdevice``. In some versions, the interpreter truncates values to bfloat16 instead of rounding them.
 
 Types are promoted as in Triton. Each load and store is checked against the bounds of its tensor's storage. Lanes that a
 mask excludes contain NaN or large integers, because their values are undefined on a GPU. A function that is not

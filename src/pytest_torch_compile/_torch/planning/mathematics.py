@@ -47,7 +47,7 @@ def _bits(function: Callable[..., torch.Tensor]) -> Callable[..., Block]:
 
 
 def _fma(one: torch.Tensor, other: torch.Tensor, third: torch.Tensor) -> torch.Tensor:
-    """Compute a fused multiply-add that rounds only once, by computing in float64 for float32 and narrower types."""
+    """Compute a fused multiply-add that rounds only once. For float32 and narrower types, compute in float64."""
     if one.dtype == torch.float64 or not one.is_floating_point():
         return one * other + third
     return (one.double() * other.double() + third.double()).to(one.dtype)

@@ -14,7 +14,7 @@ from .block import OF_TORCH, aligned
 
 @dataclass
 class Launch:
-    """The state of one launch: the ids of its programs, and the faults found so far."""
+    """The state of one launch: the ids of the programs that are running, and the faults found so far."""
 
     ids: Sequence[torch.Tensor] = ()
     grid: Sequence[int] = ()

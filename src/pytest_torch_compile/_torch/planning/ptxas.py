@@ -32,8 +32,8 @@ class Build:
 
 
 def built(name: str, source: str) -> Build:
-    """Compile all of a kernel's candidate configurations, and return the result of the candidate that spills least,
-    which Inductor is most likely to choose on a GPU.
+    """Compile all of a kernel's candidate configurations, and return the result of the candidate that spills least.
+    On a GPU, Inductor is most likely to choose this candidate.
     """
     from torch._inductor.codecache import PyCodeCache
 

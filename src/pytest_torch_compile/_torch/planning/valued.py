@@ -184,7 +184,7 @@ def _histogram(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _rms_norm_backward(func: Any, args: Any, kwargs: Any) -> Any:
-    """Compute the gradients of RMS normalization in float32, because torch has this operator only for GPUs."""
+    """Compute the gradients of RMS normalization in float32. torch implements this operator only for GPUs."""
     given = _named(func, args, kwargs)
     gradient, rstd, weight = _wide(given["grad_out"]), _wide(given["rstd"]), given["weight"]
     normalized = _wide(given["input"]) * rstd
