@@ -267,9 +267,7 @@ def test_compiler_that_lacks_something_is_no_finding_of_the_artifact(tmp_path):
         f'#!/bin/sh\ncase "$*" in *--version*) exec g++ "$@";; esac\necho "{missing}" >&2\nexit 1\n', encoding="utf-8"
     )
     compiler.chmod(0o755)
-    with pytest.raises(
-        CompileUsageError, match=r"could not run: the C\+\+ compiler on this machine failed"
-    ) as failed:
+    with pytest.raises(CompileUsageError, match=r"could not run: the C\+\+ compiler on this machine failed") as failed:
         check_artifact(Linear(), torch.randn(3, 4), options={"cpp.cxx": str(compiler)})
     assert "Install Python's headers" in str(failed.value)
 
