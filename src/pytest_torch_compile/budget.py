@@ -49,8 +49,8 @@ class Budget:
             start.
         max_memory_ratio: The peak GPU memory as a multiple of the eager run's peak. Not available in ``compile_guard``,
             which does not run the code eagerly.
-        max_syncs: The number of times that the host waits for the GPU, in the warm call with the most waits, or inside
-            the ``with`` block of ``compile_guard``.
+        max_syncs: The number of times that the host waits for the GPU. In a check, the limit applies to each warm call;
+            in ``compile_guard``, to the whole ``with`` block.
 
     Raises:
         CompileUsageError: If a limit is negative, a specifier is invalid, a limit mixes packages and torch versions, or

@@ -100,7 +100,7 @@ def test_an_odd_history_in_an_old_report_is_a_remark(pytester, run, history):
     pytester.mkdir("out").joinpath("report.json").write_text(json.dumps(old))
     result = run("--compile-report=out", "-k", "holds")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["torch.compile report: the history starts again: *history*"])
+    result.stdout.fnmatch_lines(["torch.compile report: starting a new history: *history*"])
     assert len(json.loads((pytester.path / "out" / "report.json").read_text())["history"]) == 1
 
 

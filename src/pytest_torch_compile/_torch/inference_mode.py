@@ -1,7 +1,7 @@
 """Turn inference mode off after code has left it on.
 
-If a compilation fails inside ``torch.inference_mode``, torch's context object is not exited, but remains in the
-exception's traceback. Inference mode then stays on until the object is destroyed. When the object is destroyed, it
+If a compilation fails inside ``torch.inference_mode``, torch does not exit its context manager, and the exception's
+traceback keeps the context manager alive. Inference mode then stays on until the context manager is destroyed, which
 restores the dispatch keys that were active during the compilation. With these keys, most torch functions raise an
 internal error.
 

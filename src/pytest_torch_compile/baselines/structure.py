@@ -61,7 +61,7 @@ def counts_of(stored: Entry | None, python: str) -> dict[str, list[int]]:
 
 
 def differences(before: Entry, after: Entry) -> list[str]:
-    """Return one line for each count of a check that differs between the entries."""
+    """Compare the counts of two entries, and return one line for each count that differs."""
     lines = []
     for old, new, name in _pairs(before, after):
         ops, breaks = (old["graphs"], new["graphs"]), (old["graph_breaks"], new["graph_breaks"])

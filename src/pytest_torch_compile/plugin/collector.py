@@ -99,7 +99,7 @@ class Collector:
         try:
             return list(document.read(self._folder)["history"])
         except document.DocumentError as error:
-            self._remark = f"the history starts again: {error}"
+            self._remark = f"starting a new history: {error}"
             return []
 
     def _document(self, session: pytest.Session, exitstatus: int, early: bool, history: list[Any]) -> document.Document:

@@ -4,8 +4,8 @@ So the generated code receives CUDA tensors, as in every plan, and its results c
 Uninitialized memory is filled with NaN or large integers. An operator that exists only for CUDA is computed by its
 substitute in ``_SUBSTITUTES``; an operator that has no substitute is reported as not observable.
 
-This module uses the same private torch names as the module ``fake``, and ``OpOverload._schema``. All these names were
-checked with torch 2.11, 2.13 and 2.15.
+This module uses ``OpOverload._schema`` and the private torch names that ``fake.py`` uses. All these names were checked
+with torch 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
