@@ -19,8 +19,7 @@ from typing import Any
 
 from benchmarks.speed.decide import measured
 from pytest_torch_compile import __version__
-from pytest_torch_compile.report import document, render
-from pytest_torch_compile.report import records as entries
+from pytest_torch_compile.report import document, render, results
 from pytest_torch_compile.speed.deciding import times
 from pytest_torch_compile.speed.deciding.constants import FLOORS
 from pytest_torch_compile.speed.deciding.wording import interval
@@ -34,7 +33,7 @@ def main(folder: Path, reports: Sequence[Path]) -> None:
     """Write report.json, report.html and summary.md."""
     made = document.merge([document.read(report) for report in reports])
     where = {"python": "3.12.11", "platform": "Linux", "torch": "2.11.0", "cuda": "13.0", "device": "NVIDIA H200"}
-    key = entries.environment_key(where)
+    key = results.environment_key(where)
     made = document.new(
         [*made["tests"], *(speed_test(case, key) for case in read("aa-1")[0]["cases"])],
         {**made["environments"], key: where},
@@ -99,7 +98,7 @@ def speed_test(case: str, key: str) -> dict[str, Any]:
         "duration": processes[-1]["spent"],
         "message": result["summary"] if failed else "",
         "checks": [],
-        "speed": [entries.speed_entry(result)],
+        "speed": [results.speed_entry(result)],
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from pytest_torch_compile import CompileCheckFailed, CompileUsageError, call, check_artifact
-from pytest_torch_compile._torch.artifacts import WAYS, unavailable
+from pytest_torch_compile._torch.deployment import WAYS, unavailable
 from pytest_torch_compile._torch.error_text import error_summary
 
 LIBRARY = torch.library.Library("shipped_ops", "FRAGMENT")

@@ -11,7 +11,7 @@ from pytest_torch_compile.legs.calls import as_calls
 from pytest_torch_compile.legs.compiling import Compiling
 from pytest_torch_compile.plan.cards import Card, as_card
 from pytest_torch_compile.plan.check_plan import concluded, prepared, run_tasks
-from pytest_torch_compile.plan.run import Work
+from pytest_torch_compile.plan.collect import Work
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from pytest_torch_compile import (  # noqa: E402
 )
 from pytest_torch_compile.ranks.failures import merged, processes_with  # noqa: E402
 from pytest_torch_compile.ranks.launched import TOKEN  # noqa: E402
+from pytest_torch_compile.ranks.rank import Outcome  # noqa: E402
 from pytest_torch_compile.ranks.transport import user_modules  # noqa: E402
-from pytest_torch_compile.ranks.worker import Outcome  # noqa: E402
 from pytest_torch_compile.report.failure_text import headline  # noqa: E402
 
 pytestmark = [

@@ -14,11 +14,10 @@ from pytest_torch_compile.observation import (
     Observation,
     Recompile,
 )
-from pytest_torch_compile.report import document
-from pytest_torch_compile.report import records as entries
+from pytest_torch_compile.report import document, results
 
 ENVIRONMENT = {"python": "3.11.7", "platform": "Linux", "torch": "2.13.0", "cuda": None, "device": "cpu"}
-KEY = entries.environment_key(ENVIRONMENT)
+KEY = results.environment_key(ENVIRONMENT)
 HOSTILE = (
     "<script>document.title='owned'</script>",
     '"><img src=x onerror="document.title=\'owned\'">',
@@ -76,7 +75,7 @@ def check(*findings: Finding, breaks: int = 0, recompiles: int = 0, text: str = 
     )
     from pathlib import Path
 
-    return entries.check_entry(report.to_dict(), Path.cwd())
+    return results.check_entry(report.to_dict(), Path.cwd())
 
 
 def caused_by_a_setting() -> dict[str, Any]:
@@ -105,7 +104,7 @@ def speed(outcome: str = "pass", effect: float = 0.004, compiled: float = 0.001)
         "start": (12.0, 3.0),
         "raw": {"a": [1]},
     }
-    return entries.speed_entry(
+    return results.speed_entry(
         {
             "test": "unused",
             "environment": "cpu_torch-2.13",

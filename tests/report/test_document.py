@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_torch_compile.findings import FINDING_KINDS, SEVERITIES, Finding
-from pytest_torch_compile.report import changes, document, markdown, view
-from pytest_torch_compile.report import records as entries
+from pytest_torch_compile.report import changes, document, markdown, results, view
 from pytest_torch_compile.report.failure_text import headline
 from tests.report import documents
 
@@ -149,7 +148,7 @@ def test_merge_joins_shards_and_keeps_the_worst_outcome():
 
 def test_merge_keeps_one_test_of_two_environments_apart():
     other = {**documents.ENVIRONMENT, "torch": "2.15.0"}
-    key = entries.environment_key(other)
+    key = results.environment_key(other)
     newer = document.new([documents.case("a", environment=key)], {key: other}, created="2026", version="0.1.0")
     merged = document.merge([documents.made(documents.case("a")), newer])
     assert [test["environment"] for test in merged["tests"]] == [documents.KEY, key]
@@ -213,10 +212,10 @@ def test_places_are_relative_to_the_root_with_the_lines_around(tmp_path):
     source.parent.mkdir()
     source.write_text("a\nb\nc\nd\ne\nf\n")
     report = {"observation": {}, "location": {"file": str(source), "line": 3, "library": None}}
-    placed = entries._placed(report, tmp_path)["location"]
+    placed = results._placed(report, tmp_path)["location"]
     assert placed["file"] == "pkg/model.py"
     assert placed["excerpt"] == [[1, "a"], [2, "b"], [3, "c"], [4, "d"], [5, "e"]]
-    assert entries.relative("/elsewhere/x.py", tmp_path) == "/elsewhere/x.py"
+    assert results.relative("/elsewhere/x.py", tmp_path) == "/elsewhere/x.py"
 
 
 def test_report_with_a_tiny_speedup_can_be_merged_and_read_again(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from pytest_torch_compile.observation import Location
 from pytest_torch_compile.plan.records import LibraryCall, Plan, PlannedGraph, PlannedKernel
 from pytest_torch_compile.report import changes, github, html, markdown
-from pytest_torch_compile.report.records import check_entry
+from pytest_torch_compile.report.results import check_entry
 from tests.report import documents
 
 LINE = Location("src/model.py", 10, "forward", "h = F.gelu(h)")

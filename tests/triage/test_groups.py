@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_torch_compile.triage.bisection import bisect
-from pytest_torch_compile.triage.failures import Cause, Failure, Result, Route
+from pytest_torch_compile.triage.failed_tests import Cause, Failure, Result, Route
 from pytest_torch_compile.triage.groups import grouped, lost, reproduced, unsure
 
 BREAK = Cause("graph-break", "call to print or a logger", "vit.py in forward")

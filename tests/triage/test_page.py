@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_torch_compile.triage import page
-from pytest_torch_compile.triage.failures import Cause, Failure, Route
+from pytest_torch_compile.triage.failed_tests import Cause, Failure, Route
 from pytest_torch_compile.triage.groups import Group, Status
 from pytest_torch_compile.triage.page import Triage
 

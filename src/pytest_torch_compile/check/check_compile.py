@@ -43,12 +43,12 @@ from ..report.failure_text import failure_text, not_compared_text
 from ..reproduce.reproduction import add_reproduction
 from . import acceptance
 from .both_legs import Run, compiled_beside, eager_leg
-from .custom_ops import CheckedOps, check_ops
 from .describe import device_name, located, rerun_command, target_name
 from .exact_limits import limit_findings, measured_on_gpu, require_countable
 from .expected_exceptions import given_up, without_expected
 from .judge import judge, merged_over_calls, not_restored
 from .leg_errors import error_findings, machine_faults_named, without_failed_compilations
+from .opcheck import CheckedOps, check_ops
 from .remarks import unused_breaks, unused_tolerances
 from .requirements import require_usable
 from .steady import steady_findings, warm_up_only

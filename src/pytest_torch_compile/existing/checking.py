@@ -27,8 +27,8 @@ from ..legs.calls import Call
 from ..legs.leg import Leg, Work
 from ..legs.reach import reached
 from ..report.failure_text import failure_text
+from .public_targets import Called
 from .recipes import WrittenCall
-from .targets import Called
 from .undisturbed import SideEffect, undisturbed
 
 # Modules whose objects have state that a check cannot restore.

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..legs.calls import Call
 from .checking import Checked, Line
-from .copies import MOST_BYTES_IN_ALL, Copied, NotCopied
+from .copied_arguments import MOST_BYTES_IN_ALL, Copied, NotCopied
 from .recipes import WrittenCall
 from .run_time import RunTime
 from .signature import AutomaticDynamic, Signature

@@ -19,10 +19,10 @@ from .checking import Checked, Rules, checked
 from .ledger import Family, Ledger
 from .noticing import Noticing, Taken
 from .place import Parts, Place, place_of
+from .public_targets import Called, Targets
 from .recipes import NotWritten, Recipe, Recipes
 from .run_time import RunTime, minutes, now
 from .signature import Signature, signature
-from .targets import Called, Targets
 from .verdicts import SUFFIX
 
 _SAY_EVERY = 30.0

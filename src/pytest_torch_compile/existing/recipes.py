@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..numerics.tree import is_a
-from .targets import Called
+from .public_targets import Called
 
 _MOST_ITEMS = 32
 _STRING = re.compile(r"[\w .+:/-]{0,40}")

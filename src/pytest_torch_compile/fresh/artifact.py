@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from .. import advice
-from .._torch import artifacts, canary, support
+from .._torch import canary, deployment, support
 from .._torch.error_text import error_summary, usage_error
 from .._torch.machine_faults import machine_fault
 from .._torch.sandbox import kept_rng, sandbox, seed_everything
@@ -37,7 +37,7 @@ from ..legs.targets import DynamicDims, argument_names, mark_dynamic
 from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_calls, flatten
 from ..numerics.tolerances import require_tolerances
 from ..observation import Graph
-from ..ranks.worker import Raised
+from ..ranks.rank import Raised
 from ..report.failure_text import count, failure_text
 from .process import Ended, run_fresh
 from .worker import raised_by
@@ -132,8 +132,8 @@ def check_artifact(
         raise CompileUsageError(
             f"the target is {model!r}, but an artifact can be built only from a module: wrap the target in a module"
         )
-    if via not in artifacts.WAYS:
-        raise CompileUsageError(f"via={via!r} is unknown; choose one of: {', '.join(artifacts.WAYS)}")
+    if via not in deployment.WAYS:
+        raise CompileUsageError(f"via={via!r} is unknown; choose one of: {', '.join(deployment.WAYS)}")
     require_tolerances("tolerances", tolerances)
     given = [call.under(torch.no_grad) for call in as_calls(args, {}, calls)]
     require_values(model, given)
@@ -141,7 +141,7 @@ def check_artifact(
     report = ArtifactReport(
         target_name(model), "artifact", via, str(torch.__version__), _device(work), via=via, rerun=rerun_command()
     )
-    if missing := artifacts.unavailable(via):
+    if missing := deployment.unavailable(via):
         report.findings = [Finding("not-observable", missing, hint=advice.SKIP_ON_THIS_TORCH)]
     else:
         with (
@@ -205,7 +205,7 @@ def _examine(
             answers, report.via, file.resolve(), sent, work.calls, prepare, imports, work.seed, seconds=timeout
         )
     if failed := _without_answers(ended):
-        if report.via == "aot_inductor" and artifacts.has_own_cpp_library(
+        if report.via == "aot_inductor" and deployment.has_own_cpp_library(
             file
         ):  # the build does not reject this artifact, because some torch versions can load it
             failed = replace(failed, hint="; or ".join(filter(None, [advice.OWN_CPP_LIBRARY, failed.hint])))
@@ -239,7 +239,7 @@ def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None, wor
         for factory in first.contexts:
             stack.enter_context(factory())
         dims = _dims(first, work.dynamic_dims, names)
-        artifacts.build(via, work.target, first.args, first.kwargs, dims, options, file)
+        deployment.build(via, work.target, first.args, first.kwargs, dims, options, file)
 
 
 def _dims(call: Call, dynamic_dims: DynamicDims | None, names: Sequence[str]) -> dict[str, dict[int, Any]]:
@@ -271,7 +271,7 @@ def answers(
     with TraceObserver() as observer:  # the parent process has already verified that the observer works
         started = time.perf_counter()
         try:
-            runnable = artifacts.load(via, file, model)
+            runnable = deployment.load(via, file, model)
         except Exception as error:
             result.refused = raised_by(error)
             return result

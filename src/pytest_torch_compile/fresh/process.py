@@ -20,8 +20,8 @@ from .. import settings
 from .._torch.process_settings import process_settings
 from ..disk import TemporaryFolder
 from ..findings import CompileUsageError
+from ..ranks.rank import Raised
 from ..ranks.transport import Reduce, pack, pack_by_value, user_modules
-from ..ranks.worker import Raised
 from .server import ForkedProcess, server
 
 _LOG_LINES = 15

@@ -15,8 +15,8 @@ from .. import settings
 from .._torch.process_settings import modes, set_process_settings
 from .._torch.stuck import place_of
 from ..observation import Location
+from ..ranks.rank import Raised
 from ..ranks.transport import ModulesOfParent
-from ..ranks.worker import Raised
 from .process import Job
 
 

@@ -24,8 +24,8 @@ from ..legs.compiling import Compiling
 from ..legs.keywords import clear_keywords
 from ..report.failure_text import count, failure_text
 from .cards import Card, as_card
+from .collect import Loss, Planned, Work, planned
 from .records import Plan
-from .run import Loss, Planned, Work, planned
 from .shapes import packed_tensors
 from .values import Judge, require_small_and_real
 

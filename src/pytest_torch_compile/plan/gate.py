@@ -25,8 +25,8 @@ from ..speed.deciding.planned import PlannedChange, compare, label
 from ..speed.fresh_process import leave_plan
 from .cards import as_card
 from .check_plan import concluded, plan_text, prepared, run_tasks
+from .collect import Work
 from .records import Plan
-from .run import Work
 
 # A speed test has no limits for findings of these kinds. Instead, their numbers are compared with the baseline.
 COUNTED_KINDS = frozenset({"graph-break", "recompile", "cudagraph-skip"})

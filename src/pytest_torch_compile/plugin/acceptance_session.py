@@ -11,7 +11,7 @@ import pytest
 
 from .. import settings
 from ..check import acceptance
-from ..report.records import relative
+from ..report.results import relative
 from ..report.safe_text import terminal
 from . import known_failure, payload, unwritten
 from .in_child import is_child

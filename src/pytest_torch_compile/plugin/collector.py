@@ -14,8 +14,7 @@ import pytest
 
 from .. import __version__
 from ..findings import CompileUsageError
-from ..report import document, render
-from ..report import records as entries
+from ..report import document, render, results
 from ..report.safe_text import terminal
 from . import payload, unwritten
 
@@ -40,7 +39,7 @@ class Collector:
         if sent is None and report.when in ("setup", "call", "teardown"):
             return
         file, line, _ = report.location
-        entry = self._entry(report.nodeid, file, (line or 0) + 1, sent.environment if sent else entries.environment())
+        entry = self._entry(report.nodeid, file, (line or 0) + 1, sent.environment if sent else results.environment())
         entry["duration"] += report.duration
         if report.when == "setup" and report.passed:  # replaced when the call phase is reported
             entry |= {"outcome": "error", "message": "the run ended before the test finished"}
@@ -49,17 +48,17 @@ class Collector:
         if sent and sent.usage_error:
             entry |= {"usage_error": True, "message": _without_class(entry["message"])}
         if sent and report.when != "teardown":
-            entry |= {"checks": sent.checks, "speed": [entries.speed_entry(result) for result in sent.timings]}
+            entry |= {"checks": sent.checks, "speed": [results.speed_entry(result) for result in sent.timings]}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """If a file cannot be collected, add an entry with the outcome ``error``."""
         if report.failed:
-            entry = self._entry(report.nodeid, report.nodeid.split("::")[0], 0, entries.environment())
+            entry = self._entry(report.nodeid, report.nodeid.split("::")[0], 0, results.environment())
             entry |= {"outcome": "error", "message": str(report.longrepr)}
 
     def _entry(self, test: str, file: str, line: int, environment: dict[str, Any]) -> dict[str, Any]:
         """Return a test's entry, and set its ``environment``. If there is no entry yet, create it."""
-        key = entries.environment_key(environment)
+        key = results.environment_key(environment)
         self._environments[key] = environment
         entry = self._tests.setdefault(
             test,

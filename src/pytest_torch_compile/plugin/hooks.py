@@ -19,8 +19,8 @@ from ..disk import remove_leftovers
 from ..events import hearing_guards, listening, sign_of_life
 from ..findings import CompileUsageError
 from ..report import safe_text, terminal
-from ..report.records import check_entry
-from . import in_child, isolate, known_failure, launched, options, payload, termination, unwritten, usage, workers
+from ..report.results import check_entry
+from . import in_child, isolate, known_failure, options, payload, termination, torchrun, unwritten, usage, workers
 from .collector import Collector
 from .orphaned import end_with_session
 from .tracebacks import OwnFramesHidden
@@ -44,7 +44,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """If a launcher such as torchrun started this process, record any SIGTERM that arrives while conftest files are
     imported.
     """
-    launched.note_sigterm(early_config)
+    torchrun.note_sigterm(early_config)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -53,7 +53,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
     plugins read them.
     """
     in_child.begin(config)
-    launched.begin(config)
+    torchrun.begin(config)
     return (yield)
 
 
@@ -75,12 +75,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("fulltrace", False):
         register(OwnFramesHidden(), "torch-compile-tracebacks")
     own = not hasattr(config, "workerinput") and not in_child.is_child(config)
-    asked = launched.was_asked_to_end(config)
-    if own and launched.takes_part(config):
-        register(launched.LaunchedSession(config, asked), "torch-compile-launched")
+    asked = torchrun.was_asked_to_end(config)
+    if own and torchrun.takes_part(config):
+        register(torchrun.LaunchedSession(config, asked), "torch-compile-launched")
     elif asked:
         signal.raise_signal(signal.SIGTERM)
-    leads = own and not launched.follows(config)
+    leads = own and not torchrun.follows(config)
     try:
         config.stash[_FOLDER] = CacheFolder(chosen.cache, root, leads=leads)
     except ArtifactsRefused as error:
@@ -105,7 +105,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         register(StructureSession(root), "torch-compile-structure")
     if chosen.plan:
-        from ..plan.session import PlanSession
+        from ..plan.planned_counts import PlanSession
 
         folder = settings.below_root(root, chosen.baselines)
         register(PlanSession(folder, _planned, _speed_tests, unwritten.say), "torch-compile-plan")

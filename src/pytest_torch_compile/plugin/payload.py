@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ..report import document, records, terminal
+from ..report import document, results, terminal
 from .in_child import is_child
 
 _ATTRIBUTE = "torch_compile"
@@ -55,7 +55,7 @@ def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool, usage_
         if usage_error:
             payload |= {"usage_error": True, "rows": [*payload["rows"], terminal.usage_error(report.nodeid)]}
         vars(report)[_ATTRIBUTE] = payload | document.clean(
-            {"checks": payload["checks"], "environment": records.environment()}
+            {"checks": payload["checks"], "environment": results.environment()}
         )
 
 

@@ -14,7 +14,7 @@ from ..observation import Location
 from ..report.failure_text import count, failure_text, finding_text, headline
 from .divergence import RankSeen, divergences, left_early
 from .progress import CheckSeen
-from .worker import Outcome, Raised
+from .rank import Outcome, Raised
 
 
 def named(ranks: Iterable[int]) -> str:

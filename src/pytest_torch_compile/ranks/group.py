@@ -32,8 +32,8 @@ from .divergence import SAME, require_known
 from .failures import RankEnd, failed, findings_of, named, processes_with
 from .launched import TOKEN, Others, launch, local_rank, others
 from .progress import checks_in
+from .rank import Job, Outcome, main
 from .transport import pack, unpack_value, user_modules
-from .worker import Job, Outcome, main
 
 # After one rank has failed, the other ranks have this many seconds to finish or fail.
 GRACE_SECONDS = 5.0

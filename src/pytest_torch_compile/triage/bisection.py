@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from .failures import Result
+from .failed_tests import Result
 from .groups import Group, bisected
 
 # A function that runs tests on a release and returns their outcomes. The result is empty if the tests cannot be run on

@@ -13,7 +13,7 @@ from ..report.safe_text import terminal
 from . import page
 from .bisection import bisect
 from .environments import Environment, TriageError, default_install, environment, releases_between
-from .failures import Result
+from .failed_tests import Result
 from .groups import Group, Status, grouped, lost, reproduced, to_reproduce, unsure
 from .page import Triage
 from .runs import run_tests

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from .failures import Cause, Failure, Result, Route
+from .failed_tests import Cause, Failure, Result, Route
 
 Runs = Mapping[str, Result]
 

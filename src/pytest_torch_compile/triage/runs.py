@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..child import Child, Job
 from .environments import Environment, TriageError
-from .failures import Result, runs_of
+from .failed_tests import Result, runs_of
 
 _PHASES = ("setup", "call", "teardown")  # pytest creates one report for each of these phases
 _COMPLETE = (0, 1, 5)  # pytest exit statuses: all passed, some failed, no tests collected

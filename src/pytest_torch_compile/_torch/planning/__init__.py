@@ -59,7 +59,7 @@ def put_all(card: Card, assume: Callable[[str], None]) -> Generator:
     """
     if os.environ.get(VARIABLE) != "1":
         raise RuntimeError("the stand-ins for a GPU can be installed only in a process that was started for planning")
-    from . import attention, choices, constants, convolution, engine, generated, optimizers, triton_target
+    from . import attention, choices, constant_values, convolution, engine, generated, optimizers, triton_target
     from . import card as of_card
 
     of_card.put_card(card)
@@ -67,7 +67,7 @@ def put_all(card: Card, assume: Callable[[str], None]) -> Generator:
     engine.put_engine()
     attention.put_attention(card, assume)
     convolution.put_convolutions(card, assume)
-    constants.compute_constants_on_cpu()
+    constant_values.compute_constants_on_cpu()
     optimizers.allow_foreach()
     choices.fix_choices()
     return generated.put_generator()

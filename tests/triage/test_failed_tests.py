@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_torch_compile.triage.failures import Cause, Route, cause_of, route_of, runs_of
+from pytest_torch_compile.triage.failed_tests import Cause, Route, cause_of, route_of, runs_of
 
 PLACE = {"file": "/env/lib/python3.12/site-packages/models/vit.py", "line": 7, "function": "forward"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_torch_compile.findings import CallReport, CompileReport
 from pytest_torch_compile.observation import FailedGuard, Location, Observation, Recompile
-from pytest_torch_compile.report import records
+from pytest_torch_compile.report import results
 
 
 def test_paths_in_guards_are_relative_to_the_root(tmp_path):
@@ -15,7 +15,7 @@ def test_paths_in_guards_are_relative_to_the_root(tmp_path):
     seen = Observation(recompiles=[Recompile("forward", place, guards, call=2)])
     calls = [CallReport("call 1", "x", "recompiled", text)]
     report = CompileReport("model", "fullgraph", "inductor", "2.15.0", "cpu", observation=seen, calls=calls)
-    entry = records.check_entry(report.to_dict(), tmp_path)
+    entry = results.check_entry(report.to_dict(), tmp_path)
     (found,) = entry["recompiles"]
     assert found["location"]["file"] == "src/model.py"
     relative = "unknown guard  # return x * n  # src/model.py:5 in forward"
