@@ -16,7 +16,7 @@ pytest.importorskip("torchvision", reason="this suite needs torchvision")
 pytest.importorskip("transformers", reason="this suite needs transformers")
 
 from pytest_torch_compile import Tolerances, call, check_artifact
-from pytest_torch_compile._torch.artifacts import unavailable
+from pytest_torch_compile._torch.deployment import unavailable
 
 from ..transformers.inputs import tokens
 from ..transformers.models import make_bert
