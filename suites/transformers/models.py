@@ -201,8 +201,8 @@ MODELS = [
         only=["inference-fp32"],
         known=[
             Known(
-                "a cache starts as an empty tensor: in eager, torch.cat of it and the transposed keys is contiguous, "
-                "but its decomposition returns the strides of the keys",
+                "a cache starts as an empty tensor. In eager, torch.cat of the empty tensor and the transposed keys "
+                "returns a contiguous tensor, but the decomposition of torch.cat returns the strides of the keys",
                 kind="metadata",
             )
         ],
@@ -236,16 +236,16 @@ MODELS = [
         only=["inference-bf16"],
         known=[
             Known(
-                "without its CUDA kernel, the scan is torch's associative_scan, which on the CPU is a Python "
-                "recursion that halves the length: its depth and the parity of each level are guards (before torch "
-                "2.9, it is a plain loop)",
+                "without Mamba's CUDA kernel, the scan is torch's associative_scan. On the CPU, associative_scan is a "
+                "Python recursion that halves the length. The depth of the recursion and the parity of each level are "
+                "guards (before torch 2.9, associative_scan is a plain loop)",
                 kind="recompile",
                 device="cpu",
             ),
             Known(
                 (
-                    "on CUDA, the same scan turns the length into a constant although it is marked as dynamic, which "
-                    "torch.compile rejects"
+                    "on CUDA, torch's associative_scan turns the length into a constant. The length is marked as "
+                    "dynamic, so torch.compile rejects the constant"
                 ),
                 kind="compile-error",
                 torch="<2.15",
