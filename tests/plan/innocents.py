@@ -157,6 +157,15 @@ def seeded(make: Any, *args: Any, **kwargs: Any) -> Any:
     return make(*args, **kwargs)
 
 
+def convolutions(seed: int, channels: int) -> Case:
+    """Gradients in bfloat16 that change by their full size if rounding changes the sign of an input of ReLU."""
+    torch.manual_seed(seed)
+    layers: list[nn.Module] = []
+    for width in (3, channels):
+        layers += nn.Conv2d(width, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU()
+    return Case(nn.Sequential(*layers).to(BF16).eval(), (torch.randn(2, 3, 8, 8).to(BF16),), train=True)
+
+
 IDS = torch.arange(12) * 5 % 16
 TOKENS = torch.arange(40).reshape(4, 10) * 7 % 50
 FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -207,6 +216,9 @@ CASES: dict[str, Case] = {
     "reductions, dynamic sizes": Case(reductions, [call(x(6, 24)), call(x(9, 31))], dynamic=True),
     "embedding and cross entropy": Case(seeded(Losses), (TOKENS,), train=True),
     "batch norm": Case(seeded(Residual), (x(2, 32, 6, 6),), train=True),
+    "batch norm in bfloat16, two calls": Case(
+        seeded(Residual).to(BF16), [call(x(2, 32, 6, 6, dtype=BF16)), call(x(2, 32, 6, 6, dtype=BF16) * 2)], train=True
+    ),
     "batch norm, two calls in eval": Case(seeded(Residual).eval(), [call(x(2, 32, 6, 6)), call(x(2, 32, 6, 6) * 2)]),
     "group norm": Case(seeded(Residual, groups=True), (x(2, 32, 6, 6),)),
     "group norm, training": Case(seeded(Residual, groups=True), (x(2, 32, 6, 6),), train=True),
@@ -222,6 +234,7 @@ CASES: dict[str, Case] = {
         (x(2, 3, 8, 8, dtype=BF16),),
         train=True,
     ),
+    **{f"bias of a convolution before ReLU, seed {i}": convolutions(i, n) for i, n in ((7, 8), (25, 8), (27, 4))},
     "histogram of integers": Case(Histogram(), (torch.tensor([[0, 2, 2], [3, 1, 2]], dtype=torch.int32),)),
     "attention, grouped": Case(seeded(Attention, 16, kv_heads=2).to(BF16), (x(2, 12, 64, dtype=BF16),)),
     "encoder layer": Case(

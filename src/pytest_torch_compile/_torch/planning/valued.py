@@ -169,10 +169,24 @@ def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
     return values * (noise / (1 - rate) if rate < 1 else noise), noise.bool()
 
 
+def _convolution(func: Any, args: Any, kwargs: Any) -> Any:
+    """Compute a convolution, and add the bias afterwards. On a GPU, torch adds the bias to the rounded result."""
+    given = _named(func, args, kwargs)
+    bias, given["bias"] = given["bias"], None
+    result = func(*given.values())
+    return result if bias is None else result + bias.reshape(-1, *[1] * (result.dim() - 2))
+
+
 def _norm(func: Any, args: Any, kwargs: Any) -> Any:
-    """Compute a normalization and its statistics in float32, as on a GPU."""
-    wide = tree_map(lambda leaf: leaf.float() if _is_tensor(leaf) and leaf.dtype.itemsize == 2 else leaf, args)
-    return func(*wide, **kwargs)
+    """Compute a normalization and its statistics in float32, as on a GPU. Update running statistics in place."""
+    given = _named(func, args, kwargs)
+    wide = tree_map(lambda leaf: leaf.float() if _is_tensor(leaf) and leaf.dtype.itemsize == 2 else leaf, given)
+    results = func(*wide.values())
+    if given.get("training"):
+        for name in ("running_mean", "running_var"):
+            if given[name] is not None:
+                given[name].copy_(wide[name])
+    return results
 
 
 def _histogram(func: Any, args: Any, kwargs: Any) -> Any:
@@ -282,9 +296,13 @@ def _named(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[st
 _KERNELS = ("cudnn", "flash", "efficient")
 _SUBSTITUTES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "aten.native_dropout.default": _dropout,
+    "aten.convolution.default": _convolution,
     "aten.histc.default": _histogram,
-    **{f"aten.native_{kind}_norm{way}.default": _norm for kind in ("layer", "group") for way in ("", "_backward")},
-    "aten.native_batch_norm_backward.default": _norm,
+    **{
+        f"aten.native_{kind}_norm{way}.default": _norm
+        for kind in ("layer", "group", "batch")
+        for way in ("", "_backward")
+    },
     "aten._fused_rms_norm_backward.default": _rms_norm_backward,
     "aten.cudnn_batch_norm.default": _batch_norm,
     "aten.cudnn_batch_norm_backward.default": _batch_norm_backward,
