@@ -29,8 +29,8 @@ PARALLEL = ("-n", str(min((os.cpu_count() or 1) + 1, 8)), "--dist", "worksteal")
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
 # Each pytest-xdist worker uses one core, because additional threads would only slow down the other workers.
 WORKERS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", **BYTECODE}
-# Many tests start a process with an empty compile cache. In each of these processes, Inductor would spend 5 s on testing
-# whether the C++ compiler supports the CPU's vector instructions.
+# Many tests start a process with an empty compile cache. In each of these processes, Inductor would spend 5 s on
+# testing whether the C++ compiler supports the CPU's vector instructions.
 TESTS = {**WORKERS, "TORCHINDUCTOR_VEC_ISA_OK": "1"}
 
 nox.needs_version = ">=2024.10.9"
