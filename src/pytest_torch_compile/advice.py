@@ -147,6 +147,14 @@ MAKE_AFRESH = (
 )
 LONGER = "if the check is only slow, raise the limit with --compile-timeout; otherwise try backend='eager'"
 ISOLATE = "use --compile-isolate to terminate a test that hangs and continue with the next test"
+CREATE_ON_DEVICE = (
+    "create the tensor on the device of the inputs, for example torch.zeros(n, device=x.device): in a plan, the model "
+    "and its arguments are on the GPU, as after model.to('cuda')"
+)
+COMPARE_PLAN = (
+    "check the same calls with check_compile on a CPU: if that check passes, the cause is code that torch generates "
+    "only for GPUs"
+)
 FIND_STAGE = "try backend='eager', then backend='aot_eager': the first that fails shows the stage at fault"
 TIED_SIZE = (
     "the code requires this size to equal another size or to lie in a range; declare the range with "
@@ -321,6 +329,15 @@ def for_artifact(hint: str, via: str) -> str:
     """
     stages = COMPARE_ARTIFACT if via == "export" else f"{COMPARE_ARTIFACT}, and {TRY_EXPORT}"
     return hint.replace(FIND_STAGE, stages)
+
+
+def for_plan(hint: str, evidence: str) -> str:
+    """Return the fix for a finding of a plan. ``hint`` is the fix for the same finding in ``check_compile``. A plan
+    always uses Inductor, so the advice to try other backends is replaced.
+    """
+    if "Expected all tensors to be on the same device" in evidence:
+        return CREATE_ON_DEVICE
+    return hint.replace(FIND_STAGE, COMPARE_PLAN)
 
 
 def for_backend(hint: str, backend: str) -> str:

@@ -145,6 +145,17 @@ def test_check_plan_leaves_model_and_process_alone() -> None:
     assert model.first.weight.grad is None
 
 
+def test_a_tensor_that_stays_on_the_cpu_is_shown_with_its_line_and_its_fix() -> None:
+    def positions(x: torch.Tensor) -> torch.Tensor:
+        return x * torch.arange(x.shape[1])
+
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_plan(positions, X)
+    (finding,) = failed.value.findings
+    assert finding.location is not None and finding.location.file.endswith("tests/plan/test_check_plan.py")
+    assert "torch.arange(x.shape[1])" in finding.location.source and "device=x.device" in finding.hint
+
+
 def test_a_card_of_the_callers_own_over_its_budget_fails() -> None:
     with pytest.raises(CompileCheckFailed, match=r"3 kernels, 2 allowed") as failed:
         check_plan(models.Block(), X, gpu=OWN_CARD, max_kernels=2)

@@ -36,6 +36,7 @@ def test_the_fault_is_found(plans: dict[str, Plan], name: str) -> None:
     fault, plan = FAULTS[name], plans[f"fault: {name}"]
     assert any(re.search(fault.pattern, code) for code in plan.code), "the fault was not planted:\n" + plan.code[0]
     assert {finding.kind for finding in plan.findings} & set(fault.kinds), str(plan)
+    assert "backend='eager'" not in str(plan), "check_plan has no option of this name"
 
 
 @pytest.mark.slow

@@ -25,3 +25,13 @@ def test_inference_tensors_stay_inference_tensors(packed):
 
 def tensors(normal, inference, x):
     return normal.weight, inference.weight, x
+
+
+def test_code_sent_by_value_keeps_its_file():
+    def nested():
+        return lambda: None
+
+    arrived, *_ = pickle.loads(pack(nested, (), {}))
+    assert arrived is not nested
+    assert arrived.__code__ == nested.__code__ and arrived.__code__.co_filename == __file__
+    assert arrived().__code__.co_filename == __file__

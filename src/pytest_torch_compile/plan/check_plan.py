@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from .. import advice
 from .._torch import support
 from .._torch.planning import COMPILER, VARIABLE, missing
 from ..budget import Budget, as_budget
@@ -196,6 +197,7 @@ def concluded(task: Task, answer: Planned | Ended) -> Plan:
     else:
         message = f"the planning process {answer.without_answer}"
         plan.findings = [Finding("exception", message, evidence=answer.log)]
+    plan.findings = [replace(one, hint=advice.for_plan(one.hint, one.evidence)) for one in plan.findings]
     plan.text = plan_text(plan)
     return plan
 

@@ -11,13 +11,14 @@ from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from .._torch.user_lines import is_library
 from ..findings import CompileUsageError
 
 Reduce = Callable[[Any], Any]
+_NO_FILE = "<dynamic-code>"
 
 
 def pack(
@@ -66,11 +67,18 @@ def pack_by_value(call: object, reduce: Reduce | None = None) -> bytes:
             # cloudpickle supports only plain modules; torch.ops is an instance of a subclass.
             if isinstance(thing, ModuleType) and type(thing) is not ModuleType:
                 return import_module, (thing.__name__,)
+            # cloudpickle drops the name of the file, which findings must show.
+            if isinstance(thing, CodeType) and thing.co_filename != _NO_FILE:
+                return _in_file, (thing.replace(co_filename=_NO_FILE), thing.co_filename)
             return super().reducer_override(thing)
 
     buffer = io.BytesIO()
     Pickler(buffer).dump(call)
     return buffer.getvalue()
+
+
+def _in_file(code: CodeType, name: str) -> CodeType:
+    return code.replace(co_filename=name)
 
 
 class _Pickler(pickle.Pickler):
