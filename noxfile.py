@@ -21,16 +21,18 @@ RELEASES = {
 NEWEST = list(RELEASES)[-1]
 PROJECT = ("-e", ".[dev,suites]")
 VERDICTS = ("tests/catalogue", "tests/legs", "tests/numerics")  # these tests start almost no processes
+PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 # Some tests wait for hanging processes. With one more worker than cores, other tests use the cores in the meantime.
-PARALLEL = ("-n", str(min((os.cpu_count() or 1) + 1, 8)), "--dist", "worksteal")
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+MORE_PARALLEL = ("-n", str(min(CORES + 1, 8)), "--dist", "worksteal")
 # The tests start many workers, ranks and other processes, and importing torch without its bytecode takes each of them
 # 15 s longer. uv does not compile bytecode during installation, so the first import must write the bytecode, even if
 # the environment turns this off.
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
-# Each pytest-xdist worker uses one core, because additional threads would only slow down the other workers.
+# Each pytest-xdist worker uses one thread, because additional threads would only slow down the other workers.
 WORKERS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", **BYTECODE}
-# Many tests start a process with an empty compile cache. In each of these processes, Inductor would spend 5 s on
-# testing whether the C++ compiler supports the CPU's vector instructions.
+# Many tests start a process with an empty compile cache. In each of these processes, Inductor would spend about 5 s on
+# testing whether the C++ compiler supports the CPU's vector instructions. The suites do test this.
 TESTS = {**WORKERS, "TORCHINDUCTOR_VEC_ISA_OK": "1"}
 
 nox.needs_version = ">=2024.10.9"
@@ -47,7 +49,7 @@ each_torch = nox.parametrize("torch", list(RELEASES), ids=list(RELEASES))
 def tests(session: nox.Session, torch: str) -> None:
     """Run the plugin's own tests."""
     install(session, torch)
-    session.run("python", "-m", "pytest", *PARALLEL, *(session.posargs or ["tests"]), env=TESTS)
+    session.run("python", "-m", "pytest", *MORE_PARALLEL, *(session.posargs or ["tests"]), env=TESTS)
 
 
 @nox.session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ._torch.hints import MAY_FAIL_IN_EAGER, MAY_FOLLOW, RAISED_IN_CODE, dynamic_output_hint
@@ -148,13 +149,15 @@ MAKE_AFRESH = (
 LONGER = "if the check is only slow, raise the limit with --compile-timeout; otherwise try backend='eager'"
 ISOLATE = "use --compile-isolate to terminate a test that hangs and continue with the next test"
 CREATE_ON_DEVICE = (
-    "create the tensor on the device of the inputs, for example torch.zeros(n, device=x.device): in a plan, the model "
-    "and its arguments are on the GPU, as after model.to('cuda')"
+    "create the tensor on the device of the inputs, for example torch.zeros(n, device=x.device), or register it as a "
+    "buffer of the module: in a plan, the model and its arguments are on the GPU, as after model.to('cuda')"
 )
 COMPARE_PLAN = (
-    "check the same calls with check_compile on a CPU: if that check passes, the cause is code that torch generates "
-    "only for GPUs"
+    "check the same calls with check_compile on a CPU: if that check passes, the cause is probably code that torch "
+    "generates only for GPUs"
 )
+_ON_TWO_DEVICES = re.compile("Expected all tensors to be on the same device|FakeTensor Device Propagation")
+_TOLERANCE = re.compile(r"(?:; )?if the difference is (?:expected|intended)[^;]*tolerances=.*", re.S)
 FIND_STAGE = "try backend='eager', then backend='aot_eager': the first that fails shows the stage at fault"
 TIED_SIZE = (
     "the code requires this size to equal another size or to lie in a range; declare the range with "
@@ -332,12 +335,13 @@ def for_artifact(hint: str, via: str) -> str:
 
 
 def for_plan(hint: str, evidence: str) -> str:
-    """Return the fix for a finding of a plan. ``hint`` is the fix for the same finding in ``check_compile``. A plan
-    always uses Inductor, so the advice to try other backends is replaced.
+    """Return the fix for a finding in a plan. ``hint`` is the fix for the same finding in ``check_compile``. Advice to
+    set options that ``check_plan`` does not have, ``backend`` and ``tolerances``, is removed or replaced.
     """
-    if "Expected all tensors to be on the same device" in evidence:
-        return CREATE_ON_DEVICE
-    return hint.replace(FIND_STAGE, COMPARE_PLAN)
+    if FIND_STAGE in hint and _ON_TWO_DEVICES.search(evidence):
+        return hint.replace(FIND_STAGE, CREATE_ON_DEVICE)
+    without = _TOLERANCE.sub("", hint).replace(FIND_STAGE, COMPARE_PLAN)
+    return COMPARE_PLAN if hint and not without else without
 
 
 def for_backend(hint: str, backend: str) -> str:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from pytest_torch_compile import Budget, Card, CompileCheckFailed, CompileUsageError, Plan, call, check_plan
+from pytest_torch_compile import Budget, Card, CompileCheckFailed, CompileUsageError, Plan, advice, call, check_plan
 from pytest_torch_compile.plan.cards import CARDS, as_card
 from tests.plan import models
 from tests.plan.together import Case, plans_of
@@ -154,6 +154,15 @@ def test_a_tensor_that_stays_on_the_cpu_is_shown_with_its_line_and_its_fix() -> 
     (finding,) = failed.value.findings
     assert finding.location is not None and finding.location.file.endswith("tests/plan/test_check_plan.py")
     assert "torch.arange(x.shape[1])" in finding.location.source and "device=x.device" in finding.hint
+
+
+def test_advice_for_a_plan_names_no_option_that_check_plan_does_not_have() -> None:
+    loosen, ignore = advice.loosen("output"), advice.keep_out_of_state("self.steps")
+    assert advice.for_plan("", "") == ""
+    assert advice.for_plan(loosen, "") == advice.for_plan(f"{advice.FIND_STAGE}; {loosen}", "") == advice.COMPARE_PLAN
+    assert advice.for_plan(ignore, "") == ignore.partition("; if the difference")[0]
+    on_2_11 = "Unhandled FakeTensor Device Propagation for aten.mul.Tensor, found two different devices cuda:0, cpu"
+    assert "register it as a buffer" in advice.for_plan(advice.FIND_STAGE, on_2_11)
 
 
 def test_a_card_of_the_callers_own_over_its_budget_fails() -> None:

@@ -52,8 +52,6 @@ _PARTS = {
 _INLINED_MODULE_FILE = "torch/_dynamo/external_utils.py"
 TARGET_FRAME = "forward of a torch module"
 
-RESET = "the code under test reset torch's trace log"
-
 CompileKey = tuple[Any, Any, Any]
 
 
@@ -118,8 +116,8 @@ class TraceObserver(TraceListener):
         logger = trace_logger()
         if not listen_no_more(self):
             self._unobservable(
-                f"{RESET}, so later events were not observed; call functions such as torch._logging.set_logs before "
-                "the check"
+                "the code under test reset torch's trace log, so later events were not observed; call functions such "
+                "as torch._logging.set_logs before the check"
             )
         logger.disabled = self._was_disabled
         vars(logger).pop("isEnabledFor", None)

@@ -48,7 +48,7 @@ def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | 
             the factory's inputs.
         shapes: The shapes of random inputs, which replace all other inputs.
         times: The number of calls. By default, there is one call for each item of the list of inputs, but there are at
-        least two calls.
+            least two calls.
 
     Raises:
         FactoryError: If the factory or ``make_inputs`` cannot be imported, is not callable or raises, or if the model

@@ -38,9 +38,9 @@ _LASTING_STATE = frozenset({
 })  # fmt: skip
 
 
-# The number of times that a check repeats a call that changes an object or variable each time, such as a counter. Code
-# that depends on the counter may recompile in every repetition, which causes three recompiles. Two recompiles are
-# allowed, for objects that the first two calls create.
+# The number of times that a check makes a call that changes an object or variable each time, such as a counter. Code
+# that depends on the counter may recompile in every call but the first, which causes three recompiles. Two recompiles
+# are allowed, for objects that the first two calls create.
 _TIMES = 4
 
 # A line of a code object: the file and first line of the code object, and the line number.

@@ -117,8 +117,8 @@ def check_invariance(
 
     Every run starts from the same parameters, buffers and random state. Outputs must be identical, or equal within
     ``tolerance``. A failure reports the first module in execution order whose output differs, and whether the eager
-    results differ as well. To find this module, the check compiles the target again and records the outputs of all
-    modules. If the difference disappears in this second run, the failure message says so.
+    results differ as well. To find this module, the check compiles the module again and records the outputs of all
+    its submodules. If the difference disappears in this second run, the failure message says so.
 
     Args:
         target: A module, function or other callable, as in ``check_compile``.

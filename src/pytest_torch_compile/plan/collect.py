@@ -107,8 +107,8 @@ def _unpacked(payload: bytes, mode: CardMode) -> tuple[Any, Sequence[Call], Work
 
 
 def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
-    """Run the calls in eager mode on the CPU, on tensors with values. Return the records of the calls, and the reasons
-    why values are unknown.
+    """Run the calls in eager mode, on fake CUDA tensors with values on the CPU. Return the records of the calls, and
+    the reasons why values are unknown.
     """
     mode = ValuedMode()
     target, calls, work = _unpacked(payload, mode)

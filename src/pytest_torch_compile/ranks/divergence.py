@@ -74,8 +74,8 @@ def divergences(ranks: Mapping[int, RankSeen], same: Collection[str]) -> list[Fi
 
 
 def left_early(ranks: Mapping[int, RankSeen], returned: Sequence[int], running: Sequence[int]) -> list[Finding]:
-    """If the ``returned`` and ``running`` ranks ran the same check, return a finding about the ``running`` ranks, which
-    did not return from this check.
+    """If the ``returned`` and ``running`` ranks ran the same check, return a finding. The finding reports that the
+    ``running`` ranks did not return.
     """
     checks = ranks[returned[0]].checks if returned else ()
     shared = [check for check in checks if any(check in ranks[rank].checks for rank in running)]

@@ -53,7 +53,8 @@ def run_tests(
     pytest-xdist workers, there is one worker for each core.
 
     Raises:
-        TriageError: If pytest does not finish, a test hangs, a collected test does not run, or all tests are skipped.
+        TriageError: If pytest does not finish, a test hangs, no tests are collected, a collected test does not run, or
+            all tests are skipped.
     """
     # -x would skip all tests after the first failure.
     all_tests = {"continue_on_collection_errors": True, "maxfail": 0}

@@ -11,7 +11,7 @@ for planning. The docstring of each module describes what the module replaces an
 - ``engine``: autograd's C++ engine, which requests CUDA streams;
 - ``attention``, ``convolution``: choices that C++ code makes based on device properties;
 - ``recorded``: the GPUs and torch versions for which the rules for these choices were verified;
-- ``constants``: constants, which torch would compute on the GPU;
+- ``constant_values``: constants, which torch would compute on the GPU;
 - ``optimizers``: the operators of an optimizer's step;
 - ``generated``: compiled kernels, which would need the GPU;
 - ``fake``: fake CUDA tensors;

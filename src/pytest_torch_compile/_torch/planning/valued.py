@@ -1,8 +1,9 @@
 """Fake tensors that have values: each operator also runs on real tensors on the CPU, and so do generated kernels.
 
 So the generated code receives CUDA tensors, as in every plan, and its results can be compared with eager results.
-Uninitialized memory is filled with NaN or large integers. An operator that exists only for CUDA is computed by its
-substitute in ``_SUBSTITUTES``; an operator that has no substitute is reported as not observable.
+Uninitialized memory is filled with NaN or large integers. Operators that exist only for CUDA, or that round differently
+on a CPU, are computed by their substitutes in ``_SUBSTITUTES``. An operator that has neither a CPU version nor a
+substitute is reported as not observable.
 
 This module uses ``OpOverload._schema`` and the private torch names that ``fake.py`` uses. All these names were checked
 with torch 2.11, 2.13 and 2.15.
@@ -170,7 +171,7 @@ def _dropout(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _convolution(func: Any, args: Any, kwargs: Any) -> Any:
-    """Compute a convolution, and add the bias afterwards. On a GPU, torch adds the bias to the rounded result."""
+    """Compute a convolution, and add the bias afterwards. With cuDNN, torch adds the bias to the rounded result."""
     given = _named(func, args, kwargs)
     bias, given["bias"] = given["bias"], None
     result = func(*given.values())
@@ -287,10 +288,10 @@ def _summed(gradient: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 def _named(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an operator's arguments by name, including default values."""
+    """Return an operator's arguments by name, in the order of its parameters, including default values."""
     schema = func._schema.arguments
-    defaults = {one.name: one.default_value for one in schema if one.has_default_value()}
-    return {**defaults, **dict(zip((one.name for one in schema), args, strict=False)), **kwargs}
+    given = dict(zip((one.name for one in schema), args, strict=False)) | dict(kwargs)
+    return {one.name: given.get(one.name, one.default_value) for one in schema}
 
 
 _KERNELS = ("cudnn", "flash", "efficient")

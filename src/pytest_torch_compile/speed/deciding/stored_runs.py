@@ -58,8 +58,8 @@ def _figures(run: Run) -> dict[str, list[float]]:
 
 def unknown_device(runs: Sequence[Run], device: str) -> str:
     """Return the reason why the stored ``runs`` cannot be used to judge a run on ``device``, or ``""`` if they can be
-    used. Stored runs can be used only if some of them were recorded on ``device``, or if they were recorded on at least
-    three other devices.
+    used. Stored runs can be used if some of them were recorded on ``device``, if they were recorded on at least three
+    other devices, or if their devices are unknown.
     """
     known = {run.device_id for run in runs} - {""}
     if not known or device in known or len(known) >= ENOUGH_DEVICES:
