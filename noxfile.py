@@ -31,9 +31,6 @@ MORE_PARALLEL = ("-n", str(min(CORES + 1, 8)), "--dist", "worksteal")
 BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
 # Each pytest-xdist worker uses one thread, because additional threads would only slow down the other workers.
 WORKERS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", **BYTECODE}
-# Many tests start a process with an empty compile cache. In each of these processes, Inductor would spend about 5 s on
-# testing whether the C++ compiler supports the CPU's vector instructions. The suites do test this.
-TESTS = {**WORKERS, "TORCHINDUCTOR_VEC_ISA_OK": "1"}
 
 nox.needs_version = ">=2024.10.9"
 nox.options.default_venv_backend = "uv|venv"
@@ -49,14 +46,14 @@ each_torch = nox.parametrize("torch", list(RELEASES), ids=list(RELEASES))
 def tests(session: nox.Session, torch: str) -> None:
     """Run the plugin's own tests."""
     install(session, torch)
-    session.run("python", "-m", "pytest", *MORE_PARALLEL, *(session.posargs or ["tests"]), env=TESTS)
+    session.run("python", "-m", "pytest", *MORE_PARALLEL, *(session.posargs or ["tests"]), env=WORKERS)
 
 
 @nox.session
 def quick(session: nox.Session) -> None:
     """Run only the tests of verdicts, for quick feedback while you work."""
     install(session, torch_for(session))
-    session.run("python", "-m", "pytest", *PARALLEL, *(session.posargs or VERDICTS), env=TESTS)
+    session.run("python", "-m", "pytest", *PARALLEL, *(session.posargs or VERDICTS), env=WORKERS)
 
 
 @nox.session
