@@ -221,7 +221,7 @@ def test_shards_are_parts_of_the_whole(job):
 def test_a_run_without_tests_is_red(job):
     done = job("", cache="false")
     assert done["test"].status == 5
-    assert "always pass" in done.commands[-1]
+    assert "so this step fails" in done.commands[-1]
 
 
 def test_a_run_that_dies_is_an_error_and_no_old_report_is_taken_for_its(job):
