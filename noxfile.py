@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -22,9 +21,6 @@ NEWEST = list(RELEASES)[-1]
 PROJECT = ("-e", ".[dev,suites]")
 VERDICTS = ("tests/catalogue", "tests/legs", "tests/numerics")  # these tests start almost no processes
 PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
-# Some tests wait for hanging processes. With one more worker than cores, other tests use the cores in the meantime.
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-MORE_PARALLEL = ("-n", str(min(CORES + 1, 8)), "--dist", "worksteal")
 # The tests start many workers, ranks and other processes, and importing torch without its bytecode takes each of them
 # 15 s longer. uv does not compile bytecode during installation, so the first import must write the bytecode, even if
 # the environment turns this off.
@@ -46,7 +42,7 @@ each_torch = nox.parametrize("torch", list(RELEASES), ids=list(RELEASES))
 def tests(session: nox.Session, torch: str) -> None:
     """Run the plugin's own tests."""
     install(session, torch)
-    session.run("python", "-m", "pytest", *MORE_PARALLEL, *(session.posargs or ["tests"]), env=WORKERS)
+    session.run("python", "-m", "pytest", *PARALLEL, *(session.posargs or ["tests"]), env=WORKERS)
 
 
 @nox.session
