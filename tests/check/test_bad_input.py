@@ -66,7 +66,7 @@ def _nothing_left_behind():
 
 CASES = {
     "not callable": (lambda: check_compile(3, X), "the target is 3, which is not callable"),
-    "no call": (lambda: check_compile(sine), "there is no call to check"),
+    "no call": (lambda: check_compile(sine), "no call was passed"),
     "empty calls": (lambda: check_compile(sine, calls=[]), "is empty"),
     "arguments and calls": (lambda: check_compile(sine, X, calls=[call(X)]), "not both"),
     "other device": (

@@ -1,6 +1,4 @@
-"""``check_artifact``: build a deployment artifact, load it in a fresh process, and compare its results with the eager
-results.
-"""
+"""``check_artifact``: build a deployment artifact, load it in a fresh process, and compare its results with eager."""
 
 from __future__ import annotations
 
@@ -95,11 +93,10 @@ def check_artifact(
     """Build an artifact from the first call, load it in a fresh process, and compare its results with the eager results
     for every call.
 
-    The artifact's results must match the eager results according to the same rule as in ``check_compile``, even if a
-    call's shapes differ from the shapes in the first call. If a call raises an exception in eager, the artifact must
-    also raise an exception. Nothing may be compiled while the artifact is loaded or called. Gradients are not checked:
-    the artifact and the eager run both use ``torch.no_grad``. Internal state such as buffers is checked only through
-    its effect on later outputs.
+    The artifact's results must match the eager results by the rule that ``check_compile`` uses, including in calls
+    whose shapes differ from those of the first call. If a call raises in eager, the artifact must raise too. Nothing
+    may be compiled while the artifact is loaded or called. Gradients are not checked: the artifact and the eager run
+    both use ``torch.no_grad``. Internal state such as buffers is checked only through its effect on later outputs.
 
     Args:
         model: The module to deploy, already in the mode (train or eval) that is used in deployment.
@@ -111,10 +108,8 @@ def check_artifact(
         dynamic_dims: The dimensions whose sizes vary, as in ``check_compile``.
         options: Inductor options, for ``"aot_inductor"`` and ``"precompile"``.
         tolerances: How close the artifact's results must be to the eager results.
-        prepare: A function to call in the fresh process before the artifact is loaded, for example to register custom
-            ops.
-        path: The path at which the artifact is saved. By default, the artifact is saved in a temporary folder and
-            removed after the check.
+        prepare: A function that registers custom ops, for example. It is called before the artifact is loaded.
+        path: The path at which the artifact is saved. By default, the artifact is removed after the check.
         timeout: The time limit for the fresh process, in seconds.
         seed: The random seed, which is set before each call.
 

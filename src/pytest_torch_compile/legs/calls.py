@@ -152,7 +152,7 @@ def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any
     if calls is None:
         if not args and not kwargs:
             raise CompileUsageError(
-                "there is no call to check: pass the arguments, as in check_compile(model, x), or calls=[call(x), "
+                "no call was passed: pass the arguments, as in check_compile(model, x), or calls=[call(x), "
                 "...]; for a target without arguments, pass calls=[call()]"
             )
         return [Call(tuple(args), kwargs)]
