@@ -63,8 +63,8 @@ UNREGISTERED = ("lfplugin", "nfplugin", "stepwiseplugin")
 FORGOTTEN = ("PYTEST_CURRENT_TEST",)
 # Seconds that a child may take to write its stacks before it is terminated.
 STACK_SECONDS = 5.0
-# Seconds between progress messages.
-PROGRESS_SECONDS = 30.0
+# Seconds between progress messages, and between looks at a child that may be stopped or reports progress.
+PROGRESS_SECONDS, POLL_SECONDS = 30.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Child:
         a timeout.
 
         ``environment`` contains variables to add, or to remove if the value is None. If ``progress`` is set, it is
-        called from time to time with the number of results, and ``seconds`` has no effect. When the child ends, all
+        called with the number of results, from time to time and when the child has ended. When the child ends, all
         processes that it started are terminated.
         """
         with TemporaryFolder("torch-compile-child-") as place:
@@ -142,13 +142,14 @@ class Child:
             output = place / "output"
             job = replace(self.job, results=str(place / "results.jsonl"), stacks=str(place / "stacks"))
             process, parent = self._start(job, output, environment or {})
+
+            def count() -> None:
+                lines = _text(Path(job.results)).splitlines(keepends=True)
+                assert progress
+                progress(sum(line.endswith("\n") and not line.startswith(f'{{"{OF_RUN}"') for line in lines))
+
             try:
-                while progress and process.poll() is None:
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        process.wait(PROGRESS_SECONDS)
-                    lines = _text(Path(job.results)).splitlines(keepends=True)
-                    progress(sum(line.endswith("\n") and not line.startswith(f'{{"{OF_RUN}"') for line in lines))
-                status = process.wait(seconds) if stop is None else _wait(process, seconds, stop)
+                status = _wait(process, seconds, stop, progress and count)
                 why = ""
             except subprocess.TimeoutExpired:
                 _write_stacks(process, Path(job.stacks))
@@ -198,14 +199,28 @@ class Child:
         return process, end_of_parent
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float | None, stop: threading.Event) -> int | None:
+def _wait(
+    process: subprocess.Popen[bytes],
+    seconds: float | None,
+    stop: threading.Event | None,
+    progress: Callable[[], None] | None,
+) -> int | None:
     """Return the child's exit status, or None if ``stop`` was set before the child ended."""
-    deadline = None if seconds is None else time.monotonic() + seconds
-    while not stop.is_set():
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(0.1)
-        if deadline is not None and time.monotonic() > deadline:
-            raise subprocess.TimeoutExpired(process.args, seconds or 0.0)
+    start = told = time.monotonic()
+    while stop is None or not stop.is_set():
+        left = float("inf") if seconds is None else start + seconds - time.monotonic()
+        try:
+            status = process.wait(min(left, POLL_SECONDS) if stop or progress else seconds)
+        except subprocess.TimeoutExpired:
+            if left <= POLL_SECONDS or not (stop or progress):
+                raise
+        else:
+            if progress:
+                progress()
+            return status
+        if progress and time.monotonic() > told + PROGRESS_SECONDS:
+            progress()
+            told = time.monotonic()
     return None
 
 

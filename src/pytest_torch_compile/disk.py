@@ -10,7 +10,8 @@ import glob
 import os
 import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,3 +127,24 @@ def machine_lock(name: str, directory: Path | None = None) -> FileLock:
 
     folder = directory or Path(tempfile.gettempdir())
     return FileLock(folder / f"pytest-torch-compile-{name}.lock", mode=0o666)
+
+
+@contextmanager
+def first_free(names: Iterable[str], directory: Path | None = None) -> Iterator[str | None]:
+    """Hold the first of these machine-wide locks that no other process holds, and yield its name. Yield None if all of
+    them are held or belong to another user.
+    """
+    from filelock import Timeout
+
+    for name in names:
+        lock = machine_lock(name, directory)
+        try:
+            lock.acquire(blocking=False)
+        except (Timeout, PermissionError):
+            continue
+        try:
+            yield name
+        finally:
+            lock.release()
+        return
+    yield None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import pytest
@@ -17,7 +17,8 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="speed is gated on a CUDA device only"),
 ]
 # SLOW_CASE=bert-forward-default:host:30 adds 30 microseconds to one compiled model, to demonstrate that the gate
-# detects it, and SLOW_CASE=bert-forward-default:memory:10 makes it keep 10 MB more.
+# detects it, and SLOW_CASE=bert-forward-default:memory:10 makes it keep 10 MB more. With "wait" in place of "host", no
+# count changes.
 SLOW_CASE = os.environ.get("SLOW_CASE", "")  # several values are separated by commas
 
 
@@ -32,8 +33,8 @@ def test_speed(name: str, compile_benchmark: Callable[..., Any]) -> None:
 
 
 def slowed(compiled: Callable[..., Any], slowdown: str) -> Callable[..., Any]:
-    """The compiled model with additional device work (``kernel:MICROSECONDS``), Python work (``host:MICROSECONDS``) or
-    memory (``memory:MB``)."""
+    """The compiled model with additional device work (``kernel:MICROSECONDS``), Python work (``host:MICROSECONDS``),
+    idle time (``wait:MICROSECONDS``) or memory (``memory:MB``)."""
     side, _, amount = slowdown.partition(":")
     if side == "memory":
         kept = torch.zeros(int(float(amount) * 1e6), dtype=torch.uint8, device="cuda")
@@ -46,6 +47,8 @@ def slowed(compiled: Callable[..., Any], slowdown: str) -> Callable[..., Any]:
         end = perf_counter() + (seconds if side == "host" else 0)
         while perf_counter() < end:
             pass
+        if side == "wait":
+            sleep(seconds)
         if side == "kernel":
             buffer.add_(1.0)
         return compiled(*args, **kwargs)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from pytest_torch_compile.child import Child, Ended
-from pytest_torch_compile.disk import machine_lock
+from pytest_torch_compile.disk import first_free
 from pytest_torch_compile.speed import fresh_process as confirm
-from pytest_torch_compile.speed import gpus, turns
-from pytest_torch_compile.speed.measuring import device
-from pytest_torch_compile.speed.measuring.device import HELD_LOCK
+from pytest_torch_compile.speed import gpus
 from pytest_torch_compile.speed.sample import Paired, SpeedSample
 
 SAMPLE = SpeedSample(wall=Paired(2.0, 1.0, -0.69), cold_start=(0.1, 3.0))
@@ -40,12 +37,12 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_sample_comes_back(project: Path) -> None:
-    assert confirm.fresh_sample(Child(["test_it.py::test_leaves"], project), cache=None) == SAMPLE
+    assert confirm.fresh_sample(Child(["test_it.py::test_leaves"], project), "cpu", cache=None) == SAMPLE
 
 
 def test_failure_there_is_one_line(project: Path) -> None:
     with pytest.raises(confirm.NoFigures, match=r"returned no measurements: .*1 failed") as caught:
-        confirm.fresh_sample(Child(["test_it.py::test_fails"], project), cache=None)
+        confirm.fresh_sample(Child(["test_it.py::test_fails"], project), "cpu", cache=None)
     assert "\n" not in str(caught.value)
 
 
@@ -70,75 +67,65 @@ def test_cold_and_warm_start_share_a_cache_of_their_own(monkeypatch: pytest.Monk
         caches.append(environment["TORCHINDUCTOR_CACHE_DIR"])
         assert not list(Path(caches[0]).iterdir())
         assert child.job.options == {"compile_cache": caches[0]}
-        assert environment[confirm.CONFIRMS] == "1"
+        assert environment[confirm.CONFIRMS] == "GPU-b"
         return {"a": SAMPLE}, Ended(0, "")
 
     monkeypatch.setattr(confirm, "run", run)
-    assert confirm.cold_and_warm_start(CHILD) == (3.0, 3.0)
+    assert confirm.cold_and_warm_start(CHILD, "GPU-b") == (3.0, 3.0)
     assert caches[0] == caches[1]
 
 
 @pytest.fixture
-def three_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def three_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(gpus, "nvidia_smi", lambda query: [["0", "GPU-a"], ["1", "GPU-b"], ["2", "GPU-c"]])
-    monkeypatch.setattr(device, "machine_lock", lambda name, directory: machine_lock(f"test-{os.getpid()}-{name}"))
+    monkeypatch.setattr(confirm, "first_free", lambda names: first_free(names, tmp_path))
+    monkeypatch.setattr(gpus, "room", lambda memory, uuid: 1)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
 @pytest.mark.usefixtures("three_gpus")
-def test_free_gpus_measure_at_once_each_in_a_cache_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    both, seen = threading.Barrier(2, timeout=20), []
+def test_gpus_measure_at_once_each_in_a_cache_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    both, seen, caches = threading.Barrier(2, timeout=20), [], set()
 
     def run(
-        child: Child, seconds: float, environment: Mapping[str, str], stop: threading.Event | None
+        child: Child, seconds: float, environment: Mapping[str, str], stop: threading.Event
     ) -> tuple[dict[str, SpeedSample], Ended]:
         both.wait()
-        seen.append((environment["CUDA_VISIBLE_DEVICES"], environment[HELD_LOCK]))
+        seen.append((environment["CUDA_VISIBLE_DEVICES"], environment[confirm.CONFIRMS]))
         caches.add(environment["TORCHINDUCTOR_CACHE_DIR"])
         return {"a": SAMPLE}, Ended(0, "")
 
-    caches: set[str] = set()
     monkeypatch.setattr(confirm, "run", run)
-    with device.device_lock("GPU-b"):
-        assert list(confirm.fresh_samples(CHILD, 2, own="GPU-b", cache=None)) == [SAMPLE, SAMPLE]
-        assert sorted(seen) == [("GPU-a", f"GPU-b{os.pathsep}GPU-a"), ("GPU-b", f"GPU-b{os.pathsep}GPU-a")]
-        assert len(caches) == 2
-        caches.clear()
-        kept = list(confirm.fresh_samples(CHILD, 2, own="GPU-b", cache="kept"))
+    assert list(confirm.fresh_samples(CHILD, 2, own="GPU-b", cache=None)) == [SAMPLE, SAMPLE]
+    assert sorted(seen) == [("GPU-a", "GPU-a"), ("GPU-b", "GPU-b")]
+    assert len(caches) == 2
+    caches.clear()
+    kept = list(confirm.fresh_samples(CHILD, 2, own="GPU-b", cache="kept"))
     assert [sample.kept_cache for sample in kept] == [True, True]
     assert caches == {"kept"}
 
 
 @pytest.mark.usefixtures("three_gpus")
-def test_processes_compile_together_and_measure_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each thread is a process: none measures before all have compiled, and only one measures on a device."""
-    compiled, measuring, most = [], [], []
-    busy = threading.Lock()
+def test_no_more_processes_run_at_once_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two tests confirm a change at the same time, on one GPU that has room for two processes."""
+    running, most = [], []
 
     def run(
-        child: Child, seconds: float, environment: Mapping[str, str], stop: threading.Event | None
+        child: Child, seconds: float, environment: Mapping[str, str], stop: threading.Event
     ) -> tuple[dict[str, SpeedSample], Ended]:
-        lock = Path(environment[turns.TURNS])
-        time.sleep(0.1 * len(compiled))
-        compiled.append(environment[confirm.CONFIRMS])
-        lock.with_name(f"ready-{threading.get_ident()}").touch()
-        while not lock.with_name("go").exists():
-            time.sleep(0.01)
-        assert len(compiled) == 4
-        with FileLock(lock):
-            with busy:
-                measuring.append(lock)
-                most.append(measuring.count(lock))
-            time.sleep(0.1)
-            with busy:
-                measuring.remove(lock)
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.15)
+        running.pop()
         return {"a": SAMPLE}, Ended(0, "")
 
     monkeypatch.setattr(confirm, "run", run)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
-    with device.device_lock("GPU-b"):
-        assert list(confirm.fresh_samples(CHILD, 7, own="GPU-b", cache=None, room=2)) == [SAMPLE] * 4
-    assert (compiled, set(most)) == (["2"] * 4, {1})
+    monkeypatch.setattr(gpus, "room", lambda memory, uuid: 2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    with ThreadPoolExecutor(2) as pool:
+        tests = [pool.submit(list, confirm.fresh_samples(CHILD, 4, own="GPU-b", cache=None)) for _ in range(2)]
+    assert [test.result() for test in tests] == [[SAMPLE] * 4] * 2
+    assert max(most) == 2
 
 
 @pytest.mark.usefixtures("three_gpus")
@@ -146,21 +133,39 @@ def test_a_process_that_fails_does_not_stop_the_others_from_measuring(monkeypatc
     first = threading.Lock()
 
     def run(
-        child: Child, seconds: float, environment: Mapping[str, str], stop: threading.Event | None
+        child: Child, seconds: float, environment: Mapping[str, str], stop: threading.Event
     ) -> tuple[dict[str, SpeedSample], Ended]:
         if first.acquire(blocking=False):
             return {}, Ended(1, "out of memory")
-        monkeypatch.setenv(turns.TURNS, environment[turns.TURNS])
-        with turns.turn():
-            return {"a": SAMPLE}, Ended(0, "")
+        return {"a": SAMPLE}, Ended(0, "")
+
+    monkeypatch.setattr(confirm, "run", run)
+    assert list(confirm.fresh_samples(CHILD, 2, own="GPU-b", cache=None)) == [SAMPLE]
+    first.release()
+    with pytest.raises(confirm.NoFigures, match="out of memory"):
+        list(confirm.fresh_samples(CHILD, 1, own="GPU-b", cache=None))
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_processes_that_have_not_started_do_not_start_once_the_result_is_certain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started = []
+
+    def run(
+        child: Child, seconds: float, environment: Mapping[str, str], stop: threading.Event
+    ) -> tuple[dict[str, SpeedSample], Ended]:
+        started.append(1)
+        if len(started) > 1:
+            stop.wait(20)
+        return {"a": SAMPLE}, Ended(0, "")
 
     monkeypatch.setattr(confirm, "run", run)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    with device.device_lock("GPU-b"):
-        assert list(confirm.fresh_samples(CHILD, 2, own="GPU-b", cache=None, room=2)) == [SAMPLE]
-        first.release()
-        with pytest.raises(confirm.NoFigures, match="out of memory"):
-            list(confirm.fresh_samples(CHILD, 1, own="GPU-b", cache=None))
+    samples = confirm.fresh_samples(CHILD, 7, own="GPU-b", cache=None)
+    assert next(samples) == SAMPLE
+    samples.close()
+    assert len(started) <= 2
 
 
 def test_processes_that_are_not_needed_any_more_are_ended(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +181,7 @@ def test_processes_that_are_not_needed_any_more_are_ended(project: Path, monkeyp
         "    shutil.copy('made.json', pathlib.Path(os.environ['PYTEST_TORCH_COMPILE_SAMPLES']) / 'a.json')\n"
     )
     start = time.monotonic()
-    samples = confirm.fresh_samples(Child(["test_two.py"], project), 2, own="cpu", cache="kept", room=2)
+    samples = confirm.fresh_samples(Child(["test_two.py"], project), 2, own="cpu", cache="kept")
     assert next(samples).wall == SAMPLE.wall
     samples.close()
     assert time.monotonic() - start < 50

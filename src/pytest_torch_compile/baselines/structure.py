@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..findings import Finding, FindingKind
+from . import files
 
 # The tolerance for guards: the larger of a fraction of the stored number, and a number. Between 25 successive releases
 # of transformers, 41 of 144 comparisons found up to 55 more guards and no other cost (docs/study-of-the-gate.md), and
@@ -58,6 +60,15 @@ def counts_of(stored: Entry | None, python: str) -> dict[str, list[int]]:
     if counts.pop("python", python) != python:
         counts.pop("python_calls", None)
     return counts
+
+
+def memory_of_tests(folder: Path) -> dict[str, int]:
+    """Return the largest stored peak memory, in bytes, of each speed test with a baseline below ``folder``."""
+    largest: dict[str, int] = {}
+    for path in folder.glob("*/structure.json"):
+        for test, entry in files.load(folder, path.parent.name, "structure").entries.items():
+            largest[test] = max([largest.get(test, 0), *entry.get("counts", {}).get("memory", ())])
+    return {test: memory for test, memory in largest.items() if memory}
 
 
 def differences(before: Entry, after: Entry) -> list[str]:

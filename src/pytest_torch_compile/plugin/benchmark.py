@@ -22,14 +22,15 @@ from ..baselines import structure
 from ..cache.folder import INDUCTOR, empty_cache, is_kept
 from ..child import Child
 from ..findings import CompileCheckFailed, CompileUsageError, Finding
-from ..speed import fresh_process, gpus, turns
+from ..speed import fresh_process
 from ..speed.deciding import exact, stored_runs, times, wording
 from ..speed.deciding.confirmation import Decision, NoFigures, decide
 from ..speed.deciding.constants import FLOORS
 from ..speed.deciding.exact import AllowMore
 from ..speed.deciding.stored_runs import StoredTest
 from ..speed.deciding.times import METRICS, Verdict
-from ..speed.measuring.device import DeviceBusy, device_lock
+from ..speed.measuring import turns
+from ..speed.measuring.device import DeviceBusy
 from ..speed.measuring.stack_depth import with_spare_stack
 from ..speed.sample import PRECISION, SECONDS, SpeedSample
 from . import in_child, payload
@@ -118,23 +119,24 @@ class CompileBenchmark:
             self._time(_bench(target, args, chosen))
             return None
         stored, problems = self._stored(environment)
+        uuid = environment.get("uuid", "cpu")
+        turns.register(uuid)
+        # If there are stored runs without a persistent cache, start with an empty cache. In a process that confirms a
+        # change, use the cache that the parent chose.
+        told = bool(os.environ.get(fresh_process.CONFIRMS)) or not stored.runs
+        kept = is_kept(settings.current.cache) and (told or times.is_kept(stored.runs))
         try:
-            with device_lock(environment.get("uuid", "cpu")):
-                # If there are stored runs without a persistent cache, start with an empty cache. In a process that
-                # confirms a change, use the cache that the parent chose.
-                told = bool(os.environ.get(fresh_process.CONFIRMS)) or not stored.runs
-                kept = is_kept(settings.current.cache) and (told or times.is_kept(stored.runs))
-                with nullcontext() if kept else empty_cache():
-                    bench = _bench(target, args, chosen)
-                    with turns.turn():
-                        sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)
-                        self._time(bench)
-                    del bench
-                if cold_start and not os.environ.get(fresh_process.CONFIRMS):
-                    sample = self._with_start(sample)
-                fresh_process.leave_sample(self._item.nodeid, sample)
-                self._judge(sample, stored, problems, allow_more)
-                return sample
+            with nullcontext() if kept else empty_cache():
+                bench = _bench(target, args, chosen)
+                with turns.measuring(uuid):
+                    sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)
+                    self._time(bench)
+                del bench
+            if cold_start and not os.environ.get(fresh_process.CONFIRMS):
+                sample = self._with_start(sample)
+            fresh_process.leave_sample(self._item.nodeid, sample)
+            self._judge(sample, stored, problems, allow_more)
+            return sample
         except DeviceBusy as busy:
             self._report(Decision([], Verdict("inconclusive", reason=str(busy))), environment, stored)
             return None
@@ -228,8 +230,8 @@ class CompileBenchmark:
         """
         cache = os.environ.get(INDUCTOR) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
-        room = gpus.room(first.memory, own)
-        run = partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache, room=room)
+        memory = round(first.memory.eager + first.memory.compiled) if first.memory else None
+        run = partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache, memory=memory)
         samples = self._in_fresh_processes(run)
         if first.start is None:
             yield from samples
@@ -237,8 +239,11 @@ class CompileBenchmark:
             yield from map(self._with_start, list(samples))
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
+        uuid = sample.environment.get("uuid", "cpu")
         try:
-            return replace(sample, start=self._in_fresh_processes(fresh_process.cold_and_warm_start))
+            with turns.measuring(uuid):
+                start = self._in_fresh_processes(partial(fresh_process.cold_and_warm_start, uuid=uuid))
+            return replace(sample, start=start)
         except NoFigures as error:
             warnings.warn(
                 CompileSpeedWarning(f"{self._item.nodeid}: the cold start was not measured: {error}"), stacklevel=2

@@ -69,8 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     in_child.begin_worker(config)
     chosen, root, register = options.read(config), config.rootpath, config.pluginmanager.register
-    if hasattr(config, "workerinput") and chosen.perf != "off":
-        workers.measure_alone(config)
+    if chosen.perf != "off":
+        workers.share_a_gpu(config)
     config.stash[_OUTER], settings.current = settings.current, chosen
     if not config.getoption("fulltrace", False):
         register(OwnFramesHidden(), "torch-compile-tracebacks")
@@ -131,8 +131,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """With ``-n auto`` and ``--compile-perf``, start one worker for each GPU."""
-    return workers.one_for_each_gpu(config)
+    """With ``-n auto`` and ``--compile-perf``, start as many workers as can compile at the same time."""
+    return workers.as_many_as_can_compile(config)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

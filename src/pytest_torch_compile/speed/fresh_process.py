@@ -1,6 +1,6 @@
 """Run a speed test again in fresh processes, and collect their measurements.
 
-The processes compile at the same time but, on each device, measure one after another.
+The processes compile at the same time but, on each device, measure one after another (``measuring/turns.py``).
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,15 @@ from typing import Any
 from .. import events
 from ..cache.folder import variables
 from ..child import Child, Ended
-from ..disk import TemporaryFolder
-from . import gpus, turns
+from ..disk import TemporaryFolder, first_free
+from . import gpus
 from .deciding.confirmation import NoFigures
 from .sample import SpeedSample
 
 SAMPLES = "PYTEST_TORCH_COMPILE_SAMPLES"
+# In a process that was started to confirm a change, this variable contains the UUID of the process's device.
 CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
+POLL_SECONDS = 0.1
 # A test's planned counts: its baseline ``entry``, and the ``places`` (lines) of its kernel launches and graph breaks.
 Left = dict[str, Any]
 
@@ -57,15 +59,18 @@ def run(
     environment: Mapping[str, str | None] | None = None,
     stop: threading.Event | None = None,
     plans: dict[str, Left] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> tuple[dict[str, SpeedSample], Ended]:
     """Run a child process. Return the measurements of its speed tests, keyed by test id, and how the process ended.
 
     If ``plans`` is a dict, the counts that ``--compile-plan`` predicted for the child's tests are added to this dict.
+    If ``progress`` is set, it is called from time to time with the number of tests that have been measured or planned.
     """
     with TemporaryFolder("torch-compile-samples-") as folder:
         # PYTEST_XDIST_WORKER would disable pytest-benchmark in the child, which is not a pytest-xdist worker.
         environment = {**(environment or {}), SAMPLES: str(folder), "PYTEST_XDIST_WORKER": None}
-        ended = child.run(environment, seconds, stop=stop)
+        told = progress and (lambda _: progress(len(list(folder.glob("*.json")))))
+        ended = child.run(environment, seconds, stop=stop, progress=told)
         left = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
     if plans is not None:
         plans.update({sent["test"]: sent["plan"] for sent in left if "plan" in sent})
@@ -74,21 +79,22 @@ def run(
 
 def fresh_sample(
     child: Child,
+    uuid: str,
     *,
     cache: str | None,
     environment: Mapping[str, str | None] | None = None,
     seconds: float = 900.0,
     stop: threading.Event | None = None,
 ) -> SpeedSample:
-    """Run one test in a fresh process, and return its measurements. ``cache`` is the folder of the compile cache; if
-    ``cache`` is None, the process starts with an empty cache.
+    """Run one test in a fresh process, which measures on the device ``uuid``, and return its measurements. ``cache`` is
+    the folder of the compile cache; if ``cache`` is None, the process starts with an empty cache.
 
     Raises:
         NoFigures: If the test failed, was skipped, or took longer than ``seconds``.
     """
     with ExitStack() as stack:
         folder = cache or str(stack.enter_context(TemporaryFolder("torch-compile-cache-")))
-        changed = {CONFIRMS: "1", **variables(folder), **(environment or {})}
+        changed = {CONFIRMS: uuid, **variables(folder), **(environment or {})}
         samples, ended = run(child.with_options(compile_cache=folder), seconds, changed, stop)
     if not samples:
         raise NoFigures(f"the fresh process returned no measurements: {ended.last_line}")
@@ -96,43 +102,52 @@ def fresh_sample(
 
 
 def fresh_samples(
-    child: Child, at_most: int, *, own: str, cache: str | None, room: int = 1
+    child: Child, at_most: int, *, own: str, cache: str | None, memory: int | None = None
 ) -> Generator[SpeedSample, None, None]:
     """Yield at most ``at_most`` measurements of a test. Each measurement comes from a fresh process, and is yielded as
     soon as it is available. Closing the generator ends the processes that are still running.
 
-    ``room`` is the number of processes that can compile at the same time on each device. ``own`` is the device that
-    this process has already locked. The fresh processes use ``own`` and other devices on which no speed test is
-    running.
+    ``own`` is the device of this process; the fresh processes use it and the run's other GPUs. As many processes run at
+    the same time as the cores and the free memory allow. ``memory`` is the number of bytes that the test needs on the
+    device.
 
     Raises:
         NoFigures: If no process returned measurements.
     """
-    with gpus.free_ones(own, at_most) as free, TemporaryFolder("torch-compile-turns-") as folder:
-        devices = [free[number % len(free)] for number in range(min(at_most, room * len(free)))]
-        stop = threading.Event()
+    devices = gpus.own_and_others(own)
+    stop = threading.Event()
 
-        def start(uuid: str) -> Future[SpeedSample]:
-            shared = {CONFIRMS: str(devices.count(uuid)), **turns.environment(folder, uuid)}
-            environment = {**gpus.only(uuid, free), **shared}
-            return pool.submit(fresh_sample, child, cache=cache, environment=environment, stop=stop)
+    def measured_on(uuid: str) -> SpeedSample:
+        with _place(uuid, gpus.room(memory, uuid), stop):
+            return fresh_sample(child, uuid, cache=cache, environment=gpus.only(uuid), stop=stop)
 
-        with ThreadPoolExecutor(len(devices)) as pool:
-            try:
-                yield from _as_they_end({start(uuid) for uuid in devices}, folder)
-            finally:
-                stop.set()
+    with ThreadPoolExecutor(at_most) as pool:
+        try:
+            yield from _as_they_end({pool.submit(measured_on, devices[n % len(devices)]) for n in range(at_most)})
+        finally:
+            stop.set()
 
 
-def _as_they_end(running: set[Future[SpeedSample]], folder: Path) -> Generator[SpeedSample, None, None]:
-    """Start the measurements once all processes have compiled, and yield each process's measurements as soon as they
-    are available.
+@contextmanager
+def _place(uuid: str, room: int, stop: threading.Event) -> Iterator[None]:
+    """Wait until fewer than ``room`` fresh processes on this machine use the device. Inside the ``with`` block, this
+    thread may start a process.
     """
+    while True:
+        with first_free(f"place-{uuid}-{number}" for number in range(room)) as place:
+            if place:
+                yield
+                return
+        if stop.wait(POLL_SECONDS):
+            raise NoFigures("the result was certain before this process started")
+
+
+def _as_they_end(running: set[Future[SpeedSample]]) -> Generator[SpeedSample, None, None]:
+    """Yield each process's measurements as soon as they are available."""
     number, failed, count = 0, None, len(running)
     while running:
         with events.doing(f"confirming a change: measured {number} of up to {count} more compilations"):
-            turns.begin_if_ready(folder, len(running))
-            done, running = wait(running, timeout=0.1, return_when=FIRST_COMPLETED)
+            done, running = wait(running, return_when=FIRST_COMPLETED)
         for future in done:
             try:
                 sample = future.result()
@@ -145,14 +160,14 @@ def _as_they_end(running: set[Future[SpeedSample]], folder: Path) -> Generator[S
         raise failed
 
 
-def cold_and_warm_start(child: Child) -> tuple[float, float]:
+def cold_and_warm_start(child: Child, uuid: str) -> tuple[float, float]:
     """Return the time, in seconds, that compilation and warm-up take with an empty compile cache (cold start) and with
     a filled cache (warm start). Each time is measured in a fresh process. The second process uses the cache that the
-    first process filled.
+    first process filled. The caller has reserved the device ``uuid``.
 
     Raises:
         NoFigures: If a process returned no measurements.
     """
     with TemporaryFolder("torch-compile-cache-") as cache:
-        cold, warm = (fresh_sample(child, cache=str(cache)) for _ in range(2))
+        cold, warm = (fresh_sample(child, uuid, cache=str(cache)) for _ in range(2))
     return cold.cold_start[1], warm.cold_start[1]

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 
-from .measuring.device import HELD_LOCK, DeviceBusy, device_lock, nvidia_smi
-from .sample import Paired
+from .measuring.device import nvidia_smi
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 # This variable lists all GPUs of the run. A pytest-xdist worker uses only one GPU, but the processes that it starts to
-# confirm a change can use any idle GPU.
+# confirm a change can use all of them.
 ALL = "PYTEST_TORCH_COMPILE_GPUS"
-SHARED_BY = "PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU"
 
 # Generous estimates, not measurements, of the memory that a process needs in addition to its tensors: on a GPU for the
 # CUDA context and library workspaces, and on the host for torch, Triton and the compilers.
@@ -36,55 +33,64 @@ def visible() -> list[str]:
     return list(takewhile(bool, whole))
 
 
-def give_worker_its_own(number: int, workers: int) -> None:
-    """Restrict this pytest-xdist worker to one GPU. This function must be called before CUDA is initialized."""
+def give_worker_its_own(number: int) -> str:
+    """Restrict this pytest-xdist worker to one GPU, and return its UUID, or an empty string if there is no GPU. This
+    function must be called before CUDA is initialized.
+    """
+    if not (gpus := visible()):
+        return ""
+    os.environ[ALL] = ",".join(gpus)
+    os.environ[VISIBLE] = own = gpus[number % len(gpus)]
+    return own
+
+
+def workers(memory: Mapping[str, int]) -> int | None:
+    """Return the number of pytest-xdist workers that can compile at the same time on all GPUs, or None if there is no
+    GPU.
+
+    ``memory`` maps each test to the number of bytes that its compiled code needs on the GPU. If it is empty, these
+    numbers are unknown, and each GPU gets one worker.
+    """
     gpus = visible()
-    if gpus:
-        os.environ[ALL] = ",".join(gpus)
-        os.environ[VISIBLE] = gpus[number % len(gpus)]
-        os.environ[SHARED_BY] = str(-(-workers // len(gpus)))
+    # A test holds its own model, and a copy of the model for eager and for compiled code.
+    needed = 3 * max(memory.values(), default=0)
+    most = sum(room(needed, uuid) if needed else 1 for uuid in gpus)
+    return max(len(gpus), min(most, len(memory))) or None
 
 
-@contextmanager
-def free_ones(own: str, at_most: int) -> Iterator[list[str]]:
-    """Yield a list of at most ``at_most`` GPUs: ``own``, which this process has already locked, and idle GPUs, which
-    are locked until the ``with`` block ends.
+def own_and_others(own: str) -> list[str]:
+    """Return the devices that can measure for the process that uses ``own``: ``own``, followed by the run's other GPUs.
+    A test on a CPU stays on the CPU.
     """
-    with ExitStack() as locks:
-        gpus, others = [own], visible()
-        for uuid in others if own in others else []:  # tests on a CPU stay on the CPU
-            if uuid != own and len(gpus) < at_most:
-                try:
-                    locks.enter_context(device_lock(uuid, wait=0))
-                except DeviceBusy:
-                    continue
-                gpus.append(uuid)
-        yield gpus
+    gpus = visible()
+    return [own, *(uuid for uuid in gpus if uuid != own)] if own in gpus else [own]
 
 
-def room(memory: Paired | None, uuid: str) -> int:
-    """Return how many processes (at least one) can run a test at the same time on each device.
+def room(memory: int | None, uuid: str) -> int:
+    """Return how many processes (at least one) can compile at the same time for each device.
 
-    The number of CPU cores and the free memory limit the result. ``memory`` is the memory that the test needs in eager
-    and in compiled code.
+    The number of CPU cores and the free memory limit the result. ``memory`` is the number of bytes that a test needs on
+    the device.
     """
-    limits = [(os.cpu_count() or 2) - 1]
+    devices = len(visible()) or 1
+    # While a process measures on one device, the processes of other devices compile: leave a core for each of them.
+    limits = [_cores() // devices - 1]
     if found := re.search(r"^MemAvailable: +(\d+) kB", _text(MEMORY_OF_HOST), re.M):
-        limits.append(int(found[1]) * 1024 // HOST_BYTES)
-    needed = GPU_BYTES + (round(memory.eager + memory.compiled) if memory else 0)
+        limits.append(int(found[1]) * 1024 // HOST_BYTES // devices)
     free = {row[0]: row[1] for row in nvidia_smi("--query-gpu=uuid,memory.free")}
     if free.get(uuid, "").isdigit():
-        limits.append(int(free[uuid]) * 2**20 // needed)
+        limits.append(int(free[uuid]) * 2**20 // (GPU_BYTES + (memory or 0)))
     return max(1, min(limits))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
 
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="ascii", errors="replace") if path.exists() else ""
 
 
-def only(uuid: str, gpus: Sequence[str]) -> dict[str, str | None]:
-    """Return the environment variables for a child that measures on GPU ``uuid``. ``gpus`` lists all GPUs that this
-    process has locked.
-    """
-    seen = {} if uuid not in visible() else {VISIBLE: uuid}
-    return {**seen, HELD_LOCK: os.pathsep.join(gpus)}
+def only(uuid: str) -> dict[str, str | None]:
+    """Return the environment variables for a child that measures on GPU ``uuid``."""
+    return {VISIBLE: uuid} if uuid in visible() else {}

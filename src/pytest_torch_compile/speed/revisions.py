@@ -11,9 +11,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+from ..baselines import structure
 from ..child import Child, Job
 from ..disk import TemporaryFolder
 from . import fresh_process, gpus
@@ -117,8 +119,12 @@ def compare_with(
         open_tests: list[str] | None = None
         for number in range(rounds):
             for side in ("base", "here") if number % 2 else ("here", "base"):
-                samples, last_line = _run(sides[side], arguments, open_tests, plans[side])
-                say(f"round {number + 1} {side}: {len(samples) or len(plans[side])} speed tests; {last_line}")
+                which = f"round {number + 1} of up to {rounds}, {side}"
+                say(f"{which}: {'all tests' if open_tests is None else f'{len(open_tests)} undecided'}")
+                memory = structure.memory_of_tests(root / "baselines") | _memory(taken["here"])
+                workers, progress = gpus.workers(memory) or 1, partial(_progress, say, which)
+                samples, last_line = _run(sides[side], arguments, open_tests, plans[side], workers, progress)
+                say(f"{which}: {len(samples) or len(plans[side])} speed tests; {last_line}")
                 for test, sample in samples.items():
                     taken[side].setdefault(test, []).append(sample)
             compared = judged(taken["base"], taken["here"])
@@ -208,17 +214,31 @@ def report_plans(compared: Sequence[ComparedPlan]) -> list[str]:
     return lines
 
 
+def _progress(say: Say, which: str, tests: int) -> None:
+    say(f"{which}: {tests} measured so far")
+
+
+def _memory(samples: Samples) -> dict[str, int]:
+    """Return the number of bytes that the compiled code of each test needed."""
+    return {test: round(each[0].memory.compiled) for test, each in samples.items() if each[0].memory}
+
+
 def _run(
-    folder: Path, arguments: Sequence[str], tests: Sequence[str] | None, plans: dict[str, fresh_process.Left]
+    folder: Path,
+    arguments: Sequence[str],
+    tests: Sequence[str] | None,
+    plans: dict[str, fresh_process.Left],
+    workers: int,
+    progress: Callable[[int], None],
 ) -> tuple[dict[str, SpeedSample], str]:
-    """Run one revision's speed tests once, with an empty compile cache and one pytest-xdist worker for each GPU.
-    Planned counts are added to ``plans``.
+    """Run one revision's speed tests once, with an empty compile cache and with pytest-xdist workers that compile at
+    the same time. Planned counts are added to ``plans``.
     """
     with TemporaryFolder("torch-compile-cache-") as cache:
         # Pass these options on the command line, because an older revision's plugin may not support the options of a
         # ``Job``.
         ours = ["--compile-perf=track", f"--compile-cache={cache}", f"--compile-baselines={cache}/none", "-q"]
-        if (workers := len(gpus.visible())) > 1 and find_spec("xdist"):
+        if workers > 1 and find_spec("xdist"):
             ours += ["-n", str(workers)]
         else:
             ours.append("--benchmark-only")
@@ -229,7 +249,7 @@ def _run(
         kept = {"numprocesses": workers, "dist": "load"} if workers > 1 and find_spec("xdist") else {}
         child = Child([*ours, *arguments], folder, Job(tests, kept))
         environment = {"PYTHONPATH": path, fresh_process.CONFIRMS: None}
-        samples, ended = fresh_process.run(child, 3600.0, environment, plans=plans)
+        samples, ended = fresh_process.run(child, 3600.0, environment, plans=plans, progress=progress)
     return samples, ended.last_line
 
 

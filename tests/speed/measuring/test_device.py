@@ -26,7 +26,7 @@ def test_throttled_device_is_named() -> None:
 
 def test_other_processes_are_counted() -> None:
     assert device.device_problems({"processes": 1}, {"processes": 3}) == ("2 other processes used the device",)
-    assert device.device_problems({"processes": 2}, {"processes": 2}, own_processes=2) == ()
+    assert device.device_problems({"processes": 2, "users": 2}, {"processes": 2, "users": 3}) == ()
 
 
 def test_state_without_any_tool_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,9 +24,9 @@ from ...legs.targets import DynamicDims, argument_names, mark_dynamic, modules_o
 from ...observation import Observation
 from ..deciding.statistics import half_width, log_ratios, trimmed_mean
 from ..sample import PRECISION, SECONDS, Exact, Paired, SpeedSample
-from . import kernels, memory, timing
+from . import kernels, memory, timing, turns
 from .copies import copied
-from .device import device_problems, device_state, processes_of_holders
+from .device import device_problems, device_state
 from .python_calls import python_calls
 from .stack_depth import with_spare_stack
 from .workload import tensors_in, workload
@@ -138,7 +138,7 @@ class Bench:
         times = {"wall": wall, "host": host, "device": device} if self._cuda else {"wall": wall}
         pairs = {quantity: _paired(legs["eager"], legs["compiled"]) for quantity, legs in times.items()}
         state = {"before": self._before, "after": self._state()}
-        problems = device_problems(state["before"], state["after"], processes_of_holders())
+        problems = device_problems(state["before"], state["after"])
         if not self._cuda:
             problems = (
                 f"times on {self.device.type.upper()} are shown, but neither stored nor compared with a baseline",
@@ -183,7 +183,11 @@ class Bench:
         return leg
 
     def _state(self) -> dict[str, Any]:
-        return device_state(environment_of(self.device)["uuid"]) if self._cuda else {}
+        if not self._cuda:
+            return {}
+        uuid = environment_of(self.device)["uuid"]
+        users, state = turns.users(uuid), device_state(uuid)
+        return {**state, "users": max(users, turns.users(uuid))} if state else {}
 
 
 BENCH_OPTIONS = keyword_options(Bench)

@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import Timeout
-
-from ...disk import machine_lock
+from ...disk import first_free
 
 CORES = 4
 
@@ -42,22 +40,10 @@ def _free_cores(directory: Path | None) -> Iterator[set[int]]:
     first. If no group is free, yield the cores with the highest numbers.
     """
     cores = sorted(os.sched_getaffinity(0), reverse=True)
-    for start in range(0, len(cores) - CORES + 1, CORES):
-        group = cores[start : start + CORES]
-        lock = machine_lock(f"cores-{group[-1]}-{group[0]}", directory)
-        try:
-            lock.acquire(blocking=False)
-        except (
-            Timeout,
-            PermissionError,
-        ):  # another process has locked these cores, or the lock file belongs to another user
-            continue
-        try:
-            yield set(group)
-        finally:
-            lock.release()
-        return
-    yield set(cores[:CORES])
+    groups = [cores[start : start + CORES] for start in range(0, len(cores) - CORES + 1, CORES)]
+    names = {f"cores-{group[-1]}-{group[0]}": set(group) for group in groups}
+    with first_free(names, directory) as name:
+        yield names[name] if name else set(cores[:CORES])
 
 
 def _threads() -> list[int]:

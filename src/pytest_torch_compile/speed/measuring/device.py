@@ -65,16 +65,17 @@ def nvidia_smi(query: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
 
 
-def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_processes: int = 1) -> tuple[str, ...]:
+def device_problems(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the reasons why measured times are unreliable: the device was throttled, or other processes used it.
-    ``before`` and ``after`` are the device's states before and after the measurement.
+    ``before`` and ``after`` are the device's states before and after the measurement; ``users`` in a state is the
+    number of processes of speed tests, which pause while one of them measures.
     """
     problems = []
     active = int(before.get("throttle", 0)) | int(after.get("throttle", 0))
     reasons = [text for bit, text in THROTTLE_REASONS.items() if active & bit]
     if reasons:
         problems.append(f"the device was throttled: {', '.join(reasons)}")
-    others = max(int(state.get("processes", 0)) for state in (before, after)) - own_processes
+    others = max(int(state.get("processes", 0)) - int(state.get("users", 1)) for state in (before, after))
     if others > 0:
         problems.append(f"{others} other process{'es' if others > 1 else ''} used the device")
     return tuple(problems)
@@ -82,6 +83,11 @@ def device_problems(before: Mapping[str, Any], after: Mapping[str, Any], own_pro
 
 class DeviceBusy(RuntimeError):
     """Raised when the device cannot be reserved within the time limit; the message is one line."""
+
+
+def is_held(uuid: str) -> bool:
+    """Return whether this process, or the process that started it, has reserved the device."""
+    return uuid in os.environ.get(HELD_LOCK, "").split(os.pathsep)
 
 
 @contextmanager
@@ -94,10 +100,10 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
     Raises:
         DeviceBusy: If another process still holds the lock after ``wait`` seconds, or another user owns the lock file.
     """
-    held = os.environ.get(HELD_LOCK, "")
-    if uuid in held.split(os.pathsep):
+    if is_held(uuid):
         yield
         return
+    held = os.environ.get(HELD_LOCK, "")
     lock = machine_lock(uuid, directory)
     try:
         lock.acquire(timeout=wait)
@@ -116,11 +122,3 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
         else:
             del os.environ[HELD_LOCK]
         lock.release()
-
-
-def processes_of_holders() -> int:
-    """Return how many of this run's processes can use the device: the pytest-xdist workers that share it and, if this
-    process was started to confirm a change, all processes that confirm this change.
-    """
-    workers = int(os.environ.get("PYTEST_TORCH_COMPILE_WORKERS_OF_A_GPU", "1"))
-    return workers + int(os.environ.get("PYTEST_TORCH_COMPILE_CONFIRMS", "0"))

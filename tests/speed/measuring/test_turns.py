@@ -1,0 +1,161 @@
+"""While a process measures, the other processes of speed tests on the same device are paused. The processes are real;
+the device is a name.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_torch_compile.speed.measuring import device, turns
+
+pytestmark = pytest.mark.skipif(turns.pause is None, reason="this system cannot pause a process")
+
+# Registers for a device, and then writes the time to a file, over and over.
+COMPILES = """
+import sys, time
+from pathlib import Path
+from pytest_torch_compile.speed.measuring import turns
+turns.register(sys.argv[1])
+print("registered", flush=True)
+while True:
+    Path(sys.argv[2]).write_text(str(time.monotonic()))
+    time.sleep(0.005)
+"""
+# Measures on a device until it is killed.
+MEASURES = """
+import sys, time
+from pytest_torch_compile.speed.measuring import turns
+turns.register(sys.argv[1])
+with turns.measuring(sys.argv[1]):
+    print("measures", flush=True)
+    time.sleep(60)
+"""
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The files are in a folder of this test, also those of the processes that it starts."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(turns.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(turns, "_files", {})
+    monkeypatch.delenv(device.HELD_LOCK, raising=False)
+    yield
+    for handle in turns._files.values():
+        os.close(handle)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a process and waits for its first line; the process is killed at the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(code: str, *arguments: str, inherits: bool = False) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", code, *arguments]
+        environment = {name: value for name, value in os.environ.items() if inherits or name != device.HELD_LOCK}
+        started.append(process := subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
+        assert process.stdout and process.stdout.readline()
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def goes_on(file: Path, seconds: float = 20.0) -> bool:
+    """Whether the process writes to its file within this time."""
+    before = file.read_text() if file.exists() else ""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.01)
+        if file.exists() and file.read_text() not in ("", before):
+            return True
+    return False
+
+
+def is_paused(file: Path) -> bool:
+    """Whether the process does not write to its file for a while."""
+    return not goes_on(file, 0.4)
+
+
+def test_a_process_that_compiles_is_paused_while_another_measures(start: Start, tmp_path: Path) -> None:
+    start(COMPILES, "GPU-1", str(tmp_path / "it"))
+    turns.register("GPU-1")
+    assert goes_on(tmp_path / "it")
+    with turns.measuring("GPU-1"):
+        assert is_paused(tmp_path / "it")
+    assert goes_on(tmp_path / "it")
+    with pytest.raises(KeyError), turns.measuring("GPU-1"):
+        raise KeyError
+    assert goes_on(tmp_path / "it"), "also after an error"
+
+
+def test_a_process_that_starts_while_another_measures_is_paused(start: Start, tmp_path: Path) -> None:
+    with turns.measuring("GPU-1"):
+        start(COMPILES, "GPU-1", str(tmp_path / "it"))
+        time.sleep(0.5)
+        assert is_paused(tmp_path / "it")
+    assert goes_on(tmp_path / "it")
+
+
+def test_processes_of_another_device_go_on(start: Start, tmp_path: Path) -> None:
+    start(COMPILES, "GPU-2", str(tmp_path / "it"))
+    with turns.measuring("GPU-1"):
+        assert goes_on(tmp_path / "it")
+    assert not list(tmp_path.glob("*GPU-1-*")), "only a registered process has a file"
+
+
+@pytest.mark.parametrize("group", [False, True], ids=["the process", "its process group"])
+def test_the_others_go_on_if_the_process_that_measures_is_killed(start: Start, tmp_path: Path, group: bool) -> None:
+    code = "import os\nos.setsid()\n" + MEASURES if group else MEASURES
+    start(COMPILES, "GPU-1", str(tmp_path / "it"))
+    measures = start(code, "GPU-1")
+    assert is_paused(tmp_path / "it")
+    os.killpg(measures.pid, signal.SIGKILL) if group else measures.kill()
+    measures.wait()
+    time.sleep(0.5)
+    assert goes_on(tmp_path / "it")
+    with turns.measuring("GPU-1", wait=10):
+        assert is_paused(tmp_path / "it")
+
+
+def test_processes_take_turns_and_the_one_that_waits_is_told_when_its_time_is_up(start: Start) -> None:
+    start(MEASURES, "GPU-1")
+    with pytest.raises(device.DeviceBusy, match="still using the device"), turns.measuring("GPU-1", wait=0.2):
+        pass
+    with turns.measuring("GPU-2", wait=0.2):
+        pass
+
+
+def test_a_process_that_the_measuring_process_starts_takes_part_in_its_turn(start: Start, tmp_path: Path) -> None:
+    """So are cold starts measured: in fresh processes, while everything else is paused."""
+    with turns.measuring("GPU-1"):
+        assert device.is_held("GPU-1")
+        start(COMPILES, "GPU-1", str(tmp_path / "it"), inherits=True)
+        start(MEASURES, "GPU-1", inherits=True)
+        time.sleep(0.3)
+        assert goes_on(tmp_path / "it")
+    assert not device.is_held("GPU-1")
+
+
+def test_users_of_a_device_are_counted_until_they_exit(start: Start, tmp_path: Path) -> None:
+    assert turns.users("GPU-1") == 1
+    process = start(COMPILES, "GPU-1", str(tmp_path / "it"))
+    start(COMPILES, "GPU-2", str(tmp_path / "other"))
+    assert turns.users("GPU-1") == 2
+    turns.register("GPU-1")
+    turns.register("GPU-1")
+    assert turns.users("GPU-1") == 2
+    process.kill()
+    process.wait()
+    assert turns.users("GPU-1") == 1
+    assert [path.name.rpartition("-")[2] for path in tmp_path.glob("*GPU-1-*")] == [str(os.getpid())]
