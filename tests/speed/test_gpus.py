@@ -101,9 +101,11 @@ def test_as_many_processes_compile_at_once_as_fit(
     ("tests", "expected"),
     [
         ({}, 2),  # nothing is known about the memory
-        ({f"test {number}": 10**8 for number in range(24)}, 24),
-        ({f"test {number}": 10**8 for number in range(60)}, 30),
+        ({f"test {number}": 10**8 for number in range(24)}, 30),
+        ({f"test {number}": 10**8 for number in range(9)}, 18),
         ({f"test {number}": 10**10 for number in range(24)}, 8),  # 4 times 30 GB on each GPU
+        ({"large": 2 * 10**10} | {f"test {number}": 10**9 for number in range(24)}, 30),
+        ({"large": 4 * 10**10} | {f"test {number}": 10**9 for number in range(24)}, 10),
         ({"one test": 10**8}, 2),
         ({"one test": 10**12}, 2),
     ],

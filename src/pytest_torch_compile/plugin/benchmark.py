@@ -132,6 +132,8 @@ class CompileBenchmark:
                     sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)
                     self._time(bench)
                 del bench
+            if sample.memory:
+                turns.need_only(uuid, round(sample.memory.compiled))
             if cold_start and not os.environ.get(fresh_process.CONFIRMS):
                 sample = self._with_start(sample)
             fresh_process.leave_sample(self._item.nodeid, sample)
@@ -230,8 +232,10 @@ class CompileBenchmark:
         """
         cache = os.environ.get(INDUCTOR) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
-        memory = round(first.memory.eager + first.memory.compiled) if first.memory else None
-        run = partial(fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache, memory=memory)
+        needed = turns.needed_by_test(max(first.memory.eager, first.memory.compiled)) if first.memory else 0
+        run = partial(
+            fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache, memory={self._item.nodeid: needed}
+        )
         samples = self._in_fresh_processes(run)
         if first.start is None:
             yield from samples

@@ -70,7 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
     in_child.begin_worker(config)
     chosen, root, register = options.read(config), config.rootpath, config.pluginmanager.register
     if chosen.perf != "off":
-        workers.share_a_gpu(config)
+        workers.share_a_gpu(config, settings.below_root(root, chosen.baselines))
     config.stash[_OUTER], settings.current = settings.current, chosen
     if not config.getoption("fulltrace", False):
         register(OwnFramesHidden(), "torch-compile-tracebacks")
@@ -129,7 +129,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         settings.current = config.stash[_OUTER]
 
 
-@pytest.hookimpl(optionalhook=True)
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """With ``-n auto`` and ``--compile-perf``, start as many workers as can compile at the same time."""
     return workers.as_many_as_can_compile(config)

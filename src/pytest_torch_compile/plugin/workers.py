@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from .. import settings
-from . import options
+from . import options, usage
 
 VARIABLE = "PYTEST_XDIST_WORKER"
 _NAME: pytest.StashKey[str] = pytest.StashKey()
@@ -18,37 +22,61 @@ def as_many_as_can_compile(config: pytest.Config) -> int | None:
 
     The workers of a GPU compile at the same time, and measure one after another.
     """
-    chosen = options.read(config)
-    if chosen.perf == "off":
+    if options.read(config).perf == "off":
         return None
-    from ..baselines.structure import memory_of_tests
     from ..speed.gpus import workers
 
-    return workers(memory_of_tests(settings.below_root(config.rootpath, chosen.baselines)))
+    return workers()
 
 
-def share_a_gpu(config: pytest.Config) -> None:
-    """Register this process for the GPU that it shares with the other processes of the run. Assign a GPU to a worker,
-    and enable pytest-benchmark, which is normally disabled in workers.
+def share_a_gpu(config: pytest.Config, baselines: Path) -> None:
+    """Assign a GPU to a worker, and enable pytest-benchmark, which is normally disabled in workers. A process that was
+    started to confirm a change shares a GPU with the workers, too.
 
     pytest-benchmark disables itself if ``PYTEST_XDIST_WORKER`` is set when pytest is configured, so this variable is
     removed until the session starts.
     """
     from ..speed.fresh_process import CONFIRMS
     from ..speed.gpus import give_worker_its_own
-    from ..speed.measuring.turns import register
 
-    if device := os.environ.get(CONFIRMS):
-        register(device)
-    if not hasattr(config, "workerinput"):
-        return
-    name, count = config.workerinput["workerid"], config.workerinput["workercount"]
-    if uuid := give_worker_its_own(int(name.removeprefix("gw"))):
+    uuid = os.environ.get(CONFIRMS, "")
+    if hasattr(config, "workerinput"):
+        uuid = give_worker_its_own(int(config.workerinput["workerid"].removeprefix("gw")))
+        if int(config.workerinput["workercount"]) > 1:  # the workers use all cores, so each compiler needs only one
+            os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+        if (name := os.environ.pop(VARIABLE, None)) is not None:
+            config.stash[_NAME] = name
+    if uuid:
+        config.pluginmanager.register(SharedGpu(uuid, baselines), "torch-compile-shared-gpu")
+
+
+class SharedGpu:
+    """A plugin for a process that shares a GPU: a speed test starts once the GPU has enough free memory."""
+
+    def __init__(self, uuid: str, baselines: Path) -> None:
+        from ..baselines.structure import memory_of_tests
+        from ..speed.fresh_process import MEMORY
+        from ..speed.measuring.turns import needed_by_test, register
+
+        self.uuid = uuid
+        stored = {test: needed_by_test(memory) for test, memory in memory_of_tests(baselines).items()}
+        self.needed: dict[str, int] = stored | json.loads(os.environ.get(MEMORY, "{}"))
         register(uuid)
-    if int(count) > 1:  # the workers use all cores, so a worker's compiler needs only one
-        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    if os.environ.pop(VARIABLE, None) is not None:
-        config.stash[_NAME] = name
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Reserve the memory of a speed test; a test without a baseline gets the GPU for itself."""
+        if not usage.is_speed_test(item):
+            return (yield)
+        from ..speed.measuring.turns import memory_for_test
+
+        with memory_for_test(self.uuid, self.needed.get(item.nodeid) or None):
+            try:
+                return (yield)
+            finally:
+                # Other processes need the memory that torch would keep for the next test.
+                if (torch := sys.modules.get("torch")) and torch.cuda.is_initialized():
+                    torch.cuda.empty_cache()
 
 
 def say_so_again(config: pytest.Config) -> None:

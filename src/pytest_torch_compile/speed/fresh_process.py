@@ -27,6 +27,8 @@ from .sample import SpeedSample
 SAMPLES = "PYTEST_TORCH_COMPILE_SAMPLES"
 # In a process that was started to confirm a change, this variable contains the UUID of the process's device.
 CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
+# This variable contains the number of bytes that each test needs on the device, as a JSON object.
+MEMORY = "PYTEST_TORCH_COMPILE_MEMORY"
 POLL_SECONDS = 0.1
 # A test's planned counts: its baseline ``entry``, and the ``places`` (lines) of its kernel launches and graph breaks.
 Left = dict[str, Any]
@@ -102,14 +104,14 @@ def fresh_sample(
 
 
 def fresh_samples(
-    child: Child, at_most: int, *, own: str, cache: str | None, memory: int | None = None
+    child: Child, at_most: int, *, own: str, cache: str | None, memory: Mapping[str, int] | None = None
 ) -> Generator[SpeedSample, None, None]:
     """Yield at most ``at_most`` measurements of a test. Each measurement comes from a fresh process, and is yielded as
     soon as it is available. Closing the generator ends the processes that are still running.
 
     ``own`` is the device of this process; the fresh processes use it and the run's other GPUs. As many processes run at
-    the same time as the cores and the free memory allow. ``memory`` is the number of bytes that the test needs on the
-    device.
+    the same time as the cores and the memory allow. ``memory`` maps the test to the number of bytes that it needs on
+    the device.
 
     Raises:
         NoFigures: If no process returned measurements.
@@ -118,8 +120,9 @@ def fresh_samples(
     stop = threading.Event()
 
     def measured_on(uuid: str) -> SpeedSample:
-        with _place(uuid, gpus.room(memory, uuid), stop):
-            return fresh_sample(child, uuid, cache=cache, environment=gpus.only(uuid), stop=stop)
+        environment = {**gpus.only(uuid), MEMORY: json.dumps(memory or {})}
+        with _place(uuid, gpus.room(uuid), stop):
+            return fresh_sample(child, uuid, cache=cache, environment=environment, stop=stop)
 
     with ThreadPoolExecutor(at_most) as pool:
         try:

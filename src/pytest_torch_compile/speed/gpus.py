@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 
 from .measuring.device import nvidia_smi
+from .measuring.turns import PROCESS_BYTES
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 # This variable lists all GPUs of the run. A pytest-xdist worker uses only one GPU, but the processes that it starts to
 # confirm a change can use all of them.
 ALL = "PYTEST_TORCH_COMPILE_GPUS"
 
-# Generous estimates, not measurements, of the memory that a process needs in addition to its tensors: on a GPU for the
-# CUDA context and library workspaces, and on the host for torch, Triton and the compilers.
-GPU_BYTES, HOST_BYTES = 2 * 2**30, 5 * 2**30
+# A generous estimate, not a measurement, of the host memory that a process needs for torch, Triton and the compilers.
+HOST_BYTES = 5 * 2**30
 MEMORY_OF_HOST = Path("/proc/meminfo")
 
 
@@ -44,18 +43,11 @@ def give_worker_its_own(number: int) -> str:
     return own
 
 
-def workers(memory: Mapping[str, int]) -> int | None:
+def workers() -> int | None:
     """Return the number of pytest-xdist workers that can compile at the same time on all GPUs, or None if there is no
     GPU.
-
-    ``memory`` maps each test to the number of bytes that its compiled code needs on the GPU. If it is empty, these
-    numbers are unknown, and each GPU gets one worker.
     """
-    gpus = visible()
-    # A test holds its own model, and a copy of the model for eager and for compiled code.
-    needed = 3 * max(memory.values(), default=0)
-    most = sum(room(needed, uuid) if needed else 1 for uuid in gpus)
-    return max(len(gpus), min(most, len(memory))) or None
+    return sum(map(room, visible())) or None
 
 
 def own_and_others(own: str) -> list[str]:
@@ -66,20 +58,20 @@ def own_and_others(own: str) -> list[str]:
     return [own, *(uuid for uuid in gpus if uuid != own)] if own in gpus else [own]
 
 
-def room(memory: int | None, uuid: str) -> int:
-    """Return how many processes (at least one) can compile at the same time for each device.
+def room(uuid: str) -> int:
+    """Return how many processes (at least one) can compile at the same time for a device.
 
-    The number of CPU cores and the free memory limit the result. ``memory`` is the number of bytes that a test needs on
-    the device.
+    The number of CPU cores and the memory of the host and of the device limit the result. The processes may use half of
+    the device's memory before a test has created a tensor.
     """
     devices = len(visible()) or 1
     # While a process measures on one device, the processes of other devices compile: leave a core for each of them.
     limits = [_cores() // devices - 1]
     if found := re.search(r"^MemAvailable: +(\d+) kB", _text(MEMORY_OF_HOST), re.M):
         limits.append(int(found[1]) * 1024 // HOST_BYTES // devices)
-    free = {row[0]: row[1] for row in nvidia_smi("--query-gpu=uuid,memory.free")}
-    if free.get(uuid, "").isdigit():
-        limits.append(int(free[uuid]) * 2**20 // (GPU_BYTES + (memory or 0)))
+    total = {row[0]: row[1] for row in nvidia_smi("--query-gpu=uuid,memory.total")}
+    if total.get(uuid, "").isdigit():
+        limits.append(int(total[uuid]) * 2**20 // 2 // PROCESS_BYTES)
     return max(1, min(limits))
 
 

@@ -5,6 +5,7 @@ alternately, each time with an empty compile cache. Each run uses all GPUs in pa
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from .deciding import exact, planned, times, wording
 from .deciding.confirmation import Decision
 from .deciding.constants import MAX_COMPILATIONS
 from .deciding.times import Verdict
+from .measuring.turns import needed_by_test
 from .sample import SpeedSample
 
 # The number of rounds before a test can be excluded from later rounds. In each round, the tests run once on each
@@ -114,6 +116,7 @@ def compare_with(
     revision = _git("rev-parse", "--verify", f"{base}^{{commit}}")
     taken: dict[str, Samples] = {"base": {}, "here": {}}
     plans: dict[str, dict[str, fresh_process.Left]] = {"base": {}, "here": {}}
+    needed = {test: needed_by_test(memory) for test, memory in structure.memory_of_tests(root / "baselines").items()}
     with checkout(root, revision) as other:
         sides = {"base": other, "here": root}
         open_tests: list[str] | None = None
@@ -121,10 +124,10 @@ def compare_with(
             for side in ("base", "here") if number % 2 else ("here", "base"):
                 which = f"round {number + 1} of up to {rounds}, {side}"
                 say(f"{which}: {'all tests' if open_tests is None else f'{len(open_tests)} undecided'}")
-                memory = structure.memory_of_tests(root / "baselines") | _memory(taken["here"])
-                workers, progress = gpus.workers(memory) or 1, partial(_progress, say, which)
-                samples, last_line = _run(sides[side], arguments, open_tests, plans[side], workers, progress)
+                progress = partial(_progress, say, which)
+                samples, last_line = _run(sides[side], arguments, open_tests, plans[side], progress, needed)
                 say(f"{which}: {len(samples) or len(plans[side])} speed tests; {last_line}")
+                needed |= {test: needed_by_test(one.memory.compiled) for test, one in samples.items() if one.memory}
                 for test, sample in samples.items():
                     taken[side].setdefault(test, []).append(sample)
             compared = judged(taken["base"], taken["here"])
@@ -218,27 +221,22 @@ def _progress(say: Say, which: str, tests: int) -> None:
     say(f"{which}: {tests} measured so far")
 
 
-def _memory(samples: Samples) -> dict[str, int]:
-    """Return the number of bytes that the compiled code of each test needed."""
-    return {test: round(each[0].memory.compiled) for test, each in samples.items() if each[0].memory}
-
-
 def _run(
     folder: Path,
     arguments: Sequence[str],
     tests: Sequence[str] | None,
     plans: dict[str, fresh_process.Left],
-    workers: int,
     progress: Callable[[int], None],
+    memory: Mapping[str, int],
 ) -> tuple[dict[str, SpeedSample], str]:
     """Run one revision's speed tests once, with an empty compile cache and with pytest-xdist workers that compile at
-    the same time. Planned counts are added to ``plans``.
+    the same time. ``memory`` maps tests to the bytes that they need on a GPU. Planned counts are added to ``plans``.
     """
     with TemporaryFolder("torch-compile-cache-") as cache:
         # Pass these options on the command line, because an older revision's plugin may not support the options of a
         # ``Job``.
         ours = ["--compile-perf=track", f"--compile-cache={cache}", f"--compile-baselines={cache}/none", "-q"]
-        if workers > 1 and find_spec("xdist"):
+        if (workers := gpus.workers() or 1) > 1 and find_spec("xdist"):
             ours += ["-n", str(workers)]
         else:
             ours.append("--benchmark-only")
@@ -248,7 +246,7 @@ def _run(
         # By default, a child does not start pytest-xdist workers, so these options turn them on.
         kept = {"numprocesses": workers, "dist": "load"} if workers > 1 and find_spec("xdist") else {}
         child = Child([*ours, *arguments], folder, Job(tests, kept))
-        environment = {"PYTHONPATH": path, fresh_process.CONFIRMS: None}
+        environment = {"PYTHONPATH": path, fresh_process.CONFIRMS: None, fresh_process.MEMORY: json.dumps(memory)}
         samples, ended = fresh_process.run(child, 3600.0, environment, plans=plans, progress=progress)
     return samples, ended.last_line
 

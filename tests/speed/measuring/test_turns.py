@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,6 +39,17 @@ with turns.measuring(sys.argv[1]):
     print("measures", flush=True)
     time.sleep(60)
 """
+# Runs a test that needs memory, until it is killed.
+NEEDS = """
+import sys, time
+from pytest_torch_compile.speed.measuring import device, turns
+device.nvidia_smi = lambda query: [["GPU-1", "100000"]]
+turns.register("GPU-1")
+with turns.memory_for_test("GPU-1", int(sys.argv[1]) or None):
+    print("runs", flush=True)
+    time.sleep(60)
+"""
+GB = 10**9
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -159,3 +171,68 @@ def test_users_of_a_device_are_counted_until_they_exit(start: Start, tmp_path: P
     process.wait()
     assert turns.users("GPU-1") == 1
     assert [path.name.rpartition("-")[2] for path in tmp_path.glob("*GPU-1-*")] == [str(os.getpid())]
+
+
+@pytest.fixture
+def gpu_of_105_gb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests may reserve 94 GB, less 2 GB for each process."""
+    monkeypatch.setattr(device, "nvidia_smi", lambda query: [["GPU-1", "100000"]])
+    turns.register("GPU-1")
+
+
+def starts_now(needed: int | None) -> bool:
+    """Whether a test may start in addition to those that run."""
+    free = turns._reserve("GPU-1", 94 * GB if needed is None else needed, usable=round(94.4 * GB))
+    turns._set("GPU-1", True, 0)
+    return free
+
+
+@pytest.mark.usefixtures("gpu_of_105_gb")
+def test_a_test_starts_if_the_memory_suffices(start: Start) -> None:
+    assert starts_now(10 * GB) and starts_now(None)
+    start(NEEDS, str(50 * GB))
+    assert starts_now(35 * GB)
+    assert not starts_now(45 * GB)
+    assert not starts_now(None), "a test that needs an unknown amount runs alone"
+
+
+@pytest.mark.usefixtures("gpu_of_105_gb")
+def test_nothing_runs_beside_a_test_whose_memory_is_unknown(start: Start) -> None:
+    process = start(NEEDS, "0")
+    assert not starts_now(1)
+    process.kill()
+    process.wait()
+    assert starts_now(1), "the memory of a process that was killed is free"
+
+
+@pytest.mark.usefixtures("gpu_of_105_gb")
+def test_a_test_that_never_fits_runs_alone() -> None:
+    assert starts_now(500 * GB)
+
+
+@pytest.mark.usefixtures("gpu_of_105_gb")
+def test_a_test_waits_for_memory_and_returns_it(start: Start, tmp_path: Path) -> None:
+    process = start(NEEDS, str(90 * GB))
+    threading.Timer(0.5, process.kill).start()
+    with turns.memory_for_test("GPU-1", 60 * GB):
+        assert process.wait(10)
+        assert reserved(tmp_path) == 60 * GB
+        turns.need_only("GPU-1", 20 * GB)
+        assert reserved(tmp_path) == 20 * GB
+    assert reserved(tmp_path) == 0
+    turns.need_only("GPU-1", 20 * GB)
+    assert reserved(tmp_path) == 0, "outside a test, nothing is reserved"
+
+
+def reserved(folder: Path) -> int:
+    """What this process's file says."""
+    (file,) = folder.glob("*GPU-1-*")
+    return int(file.read_text().split()[1])
+
+
+@pytest.mark.usefixtures("gpu_of_105_gb")
+def test_a_process_that_confirms_a_test_does_not_wait_for_that_test_alone(start: Start) -> None:
+    """The test waits for this process, so waiting for the test's memory would never end."""
+    with turns.memory_for_test("GPU-1", 80 * GB):
+        start(NEEDS, str(60 * GB))
+    start(NEEDS, str(1 * GB))

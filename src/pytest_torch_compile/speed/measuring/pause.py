@@ -13,17 +13,29 @@ import select
 import signal
 import sys
 from contextlib import suppress
+from typing import NamedTuple
 
-# The content of a process's file while the process must not be paused, because it waits for its turn or measures.
-NOT_NOW = b"not now"
 POLL_SECONDS = 0.05
 
 
-def living(prefix: str) -> dict[int, bool]:
-    """Return the ids of the processes that have locked a file whose name is ``prefix`` and their id, and whether each
-    process may be paused. Files of processes that have exited are removed.
+class State(NamedTuple):
+    """The content of a process's file: whether the process may be paused (it may not while it waits for its turn or
+    measures), and the bytes on the device that it has reserved for the test that it runs.
     """
-    found = {}
+
+    may_be_paused: bool
+    reserved: int
+
+    def to_bytes(self) -> bytes:
+        """Return the content of the file."""
+        return b"%d %d" % self
+
+
+def living(prefix: str) -> dict[int, State]:
+    """Return the states of the processes that have locked a file whose name is ``prefix`` and their id, by their ids.
+    Files of processes that have exited are removed.
+    """
+    found: dict[int, State] = {}
     for path in glob.glob(f"{glob.escape(prefix)}*"):
         with suppress(OSError):  # removed in the meantime, or owned by another user
             handle = os.open(path, os.O_RDWR)
@@ -31,7 +43,9 @@ def living(prefix: str) -> dict[int, bool]:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.unlink(path)
             except BlockingIOError:
-                found[int(path[len(prefix) :])] = os.read(handle, len(NOT_NOW)) != NOT_NOW
+                # The file is empty until the process has written it for the first time.
+                paused, reserved = os.read(handle, 100).split() or (0, 0)
+                found[int(path[len(prefix) :])] = State(bool(int(paused)), int(reserved))
             finally:
                 os.close(handle)
     return found
@@ -45,7 +59,7 @@ def main(prefix: str) -> None:
     told = False
     try:
         while True:
-            for process in (process for process, may_be_paused in living(prefix).items() if may_be_paused):
+            for process in (process for process, state in living(prefix).items() if state.may_be_paused):
                 with suppress(OSError):
                     os.kill(process, signal.SIGSTOP)
                     paused.add(process)

@@ -1,10 +1,10 @@
-"""Let processes compile for a device at the same time but measure one after another. This module imports neither torch
-nor pytest.
+"""Let processes compile for a device at the same time but measure one after another, and share the device's memory.
+This module imports neither torch nor pytest.
 
 Compiling takes much longer than measuring, and needs one core. But autotuning and the first calls of compiled code use
 the device, and would distort another process's measurement. So a process that measures pauses (``SIGSTOP``) all other
 processes of speed tests on the same device. Each of these processes has a locked file, which contains whether the
-process may be paused.
+process may be paused, and how much memory its test needs.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from ... import events
+from ...disk import machine_lock
 from . import device
 
 try:
@@ -31,7 +32,14 @@ except ImportError:  # Windows, which cannot pause a process: there, each device
 WAIT_SECONDS = 1800.0
 # How long kernels may still run that processes launched before they were paused.
 SETTLE_SECONDS = 0.2
+# An estimate, not a measurement, of the memory that a process needs in addition to its tensors: for the CUDA context
+# and for library workspaces.
+PROCESS_BYTES = 2 * 2**30
+# The fraction of a device's memory that tests may reserve. The rest is lost to fragmentation.
+USABLE = 0.9
+POLL_SECONDS = 0.1
 _files: dict[str, int] = {}
+_states: dict[str, pause.State] = {}
 
 
 def register(uuid: str) -> None:
@@ -49,7 +57,7 @@ def register(uuid: str) -> None:
             break
         os.close(handle)
     _files[uuid] = handle
-    _allow_pause(uuid, not device.is_held(uuid))
+    _set(uuid, not device.is_held(uuid), 0)
 
 
 def users(uuid: str) -> int:
@@ -93,10 +101,66 @@ def _others_paused(uuid: str) -> Iterator[None]:
         process.communicate()  # ends its standard input, and waits until it has resumed the others
 
 
+def needed_by_test(memory: float) -> int:
+    """Return the bytes that a speed test needs on the device if a leg of its measurement needs ``memory``: the test has
+    its own model, and each of the two legs has a copy of the model.
+    """
+    return round(3 * memory)
+
+
+@contextmanager
+def memory_for_test(uuid: str, needed: int | None) -> Iterator[None]:
+    """Wait until the tests that other processes run on the device leave enough memory for this process's test. Inside
+    the ``with`` block, the memory is reserved.
+
+    ``needed`` is the number of bytes that the test needs. If it is None, the number is unknown, so the test does not
+    share the device with other tests.
+    """
+    total = next((row[1] for row in device.nvidia_smi("--query-gpu=uuid,memory.total") if row[0] == uuid), "")
+    if uuid not in _files or not total.isdigit():
+        yield
+        return
+    usable = round(int(total) * 2**20 * USABLE)
+    needed = usable if needed is None else needed
+    with events.doing("waiting for memory on the device"):
+        while not _reserve(uuid, needed, usable):
+            time.sleep(POLL_SECONDS)
+    try:
+        yield
+    finally:
+        _set(uuid, _states[uuid].may_be_paused, 0)
+
+
+def need_only(uuid: str, needed: int) -> None:
+    """Reserve only this much memory from now on, because the test has freed the rest."""
+    if uuid in _files and _states[uuid].reserved:
+        _set(uuid, _states[uuid].may_be_paused, needed)
+
+
+def _reserve(uuid: str, needed: int, usable: int) -> bool:
+    """Reserve memory if it is free. Return whether it was free."""
+    with machine_lock(f"memory-{uuid}"):
+        users = pause.living(_prefix(uuid))
+        others = {process: state.reserved for process, state in users.items() if process != os.getpid()}
+        # A test that does not fit may run beside the test that it confirms: if that is too much, waiting does not help.
+        shares = any(reserved for process, reserved in others.items() if process != os.getppid())
+        if shares and sum(others.values()) + needed > usable - PROCESS_BYTES * len(users):
+            return False
+        _set(uuid, _states[uuid].may_be_paused, needed)
+        return True
+
+
+def _set(uuid: str, may_be_paused: bool, reserved: int) -> None:
+    """Write this process's state to its file."""
+    _states[uuid] = pause.State(may_be_paused, reserved)
+    content = _states[uuid].to_bytes()
+    os.pwrite(_files[uuid], content, 0)
+    os.ftruncate(_files[uuid], len(content))
+
+
 def _allow_pause(uuid: str, allowed: bool) -> None:
-    if (handle := _files.get(uuid)) is not None:
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, b"" if allowed else pause.NOT_NOW, 0)
+    if uuid in _files:  # otherwise no other process can pause this one
+        _set(uuid, allowed, _states[uuid].reserved)
 
 
 def _prefix(uuid: str) -> str:
