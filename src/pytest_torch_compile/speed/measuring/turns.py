@@ -9,6 +9,7 @@ process may be paused, and how much memory its test needs.
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import sys
@@ -57,6 +58,7 @@ def register(uuid: str) -> None:
             break
         os.close(handle)
     _files[uuid] = handle
+    atexit.register(Path(path).unlink, missing_ok=True)
     _set(uuid, not device.is_held(uuid), 0)
 
 
