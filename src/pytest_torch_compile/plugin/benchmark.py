@@ -91,6 +91,7 @@ class CompileBenchmark:
         """
         import torch
 
+        from .._torch.timed_choices import timing_in
         from ..legs.keywords import Keywords
         from ..legs.targets import argument_names
         from ..speed.measuring.bench import BENCH_OPTIONS, TORCH_COMPILE_OPTIONS, device_of, environment_of
@@ -127,7 +128,8 @@ class CompileBenchmark:
         kept = is_kept(settings.current.cache) and (told or times.is_kept(stored.runs))
         try:
             with nullcontext() if kept else empty_cache():
-                bench = _bench(target, args, chosen)
+                with timing_in(partial(turns.measuring, uuid)) if "uuid" in environment else nullcontext():
+                    bench = _bench(target, args, chosen)
                 with turns.measuring(uuid):
                     sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)
                     self._time(bench)
