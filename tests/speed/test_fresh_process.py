@@ -79,7 +79,7 @@ def test_cold_and_warm_start_share_a_cache_of_their_own(monkeypatch: pytest.Monk
 def three_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(gpus, "nvidia_smi", lambda query: [["0", "GPU-a"], ["1", "GPU-b"], ["2", "GPU-c"]])
     monkeypatch.setattr(confirm, "first_free", lambda names: first_free(names, tmp_path))
-    monkeypatch.setattr(gpus, "room", lambda memory, uuid: 1)
+    monkeypatch.setattr(gpus, "room", lambda uuid: 1)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
@@ -120,7 +120,7 @@ def test_no_more_processes_run_at_once_than_there_is_room_for(monkeypatch: pytes
         return {"a": SAMPLE}, Ended(0, "")
 
     monkeypatch.setattr(confirm, "run", run)
-    monkeypatch.setattr(gpus, "room", lambda memory, uuid: 2)
+    monkeypatch.setattr(gpus, "room", lambda uuid: 2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     with ThreadPoolExecutor(2) as pool:
         tests = [pool.submit(list, confirm.fresh_samples(CHILD, 4, own="GPU-b", cache=None)) for _ in range(2)]

@@ -44,10 +44,11 @@ def give_worker_its_own(number: int) -> str:
 
 
 def workers() -> int | None:
-    """Return the number of pytest-xdist workers that can compile at the same time on all GPUs, or None if there is no
-    GPU.
+    """Return the number of pytest-xdist workers for all GPUs, or None if there is no GPU.
+
+    Workers that wait for their turn to measure need no core, so there are more workers than cores.
     """
-    return sum(map(room, visible())) or None
+    return sum(room(uuid, share=1.5) for uuid in visible()) or None
 
 
 def own_and_others(own: str) -> list[str]:
@@ -58,15 +59,16 @@ def own_and_others(own: str) -> list[str]:
     return [own, *(uuid for uuid in gpus if uuid != own)] if own in gpus else [own]
 
 
-def room(uuid: str) -> int:
-    """Return how many processes (at least one) can compile at the same time for a device.
+def room(uuid: str, share: float = 1.0) -> int:
+    """Return how many processes (at least one) can compile at the same time for a device, if there are ``share``
+    processes for each CPU core.
 
-    The number of CPU cores and the memory of the host and of the device limit the result. The processes may use half of
-    the device's memory before a test has created a tensor.
+    The memory of the host and of the device limits the result, too. The processes may use half of the device's memory
+    before a test has created a tensor.
     """
     devices = len(visible()) or 1
-    # While a process measures on one device, the processes of other devices compile: leave a core for each of them.
-    limits = [_cores() // devices - 1]
+    # While a process measures on one device, the processes of other devices compile: leave a core for it.
+    limits = [int(share * _cores()) // devices - 1]
     if found := re.search(r"^MemAvailable: +(\d+) kB", _text(MEMORY_OF_HOST), re.M):
         limits.append(int(found[1]) * 1024 // HOST_BYTES // devices)
     total = {row[0]: row[1] for row in nvidia_smi("--query-gpu=uuid,memory.total")}
