@@ -104,18 +104,15 @@ def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
         before = runs.get(test, Result("passed"))
         outcome, failures = before.outcome, before.failures
         expected = report["outcome"] == "skipped" and "wasxfail" in report
-        if expected or (report["outcome"] == "failed" and not _is_unexpected_pass(report)):
+        # A test that passed despite a strict ``xfail`` marker is reported as failed.
+        unexpected = ("[XPASS(strict)]", NO_LONGER_FAILS)
+        if expected or (report["outcome"] == "failed" and not str(report["longrepr"]).startswith(unexpected)):
             own = [replace(failure, expected=expected) for failure in _failures(test, report)]
             outcome, failures = "failed", (*failures, *own)
         elif report["outcome"] == "skipped" and outcome == "passed":
             outcome = "skipped"
         runs[test] = Result(outcome, before.seconds + float(report.get("duration", 0.0)), failures)
     return runs
-
-
-def _is_unexpected_pass(report: Mapping[str, Any]) -> bool:
-    """Return whether a test is reported as failed only because it passed despite a strict ``xfail`` marker."""
-    return str(report["longrepr"]).startswith(("[XPASS(strict)]", NO_LONGER_FAILS))
 
 
 def _failures(test: str, report: Mapping[str, Any]) -> list[Failure]:
