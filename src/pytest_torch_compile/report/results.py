@@ -23,6 +23,11 @@ def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
     instead of a list of ops. Paths are relative, and each location includes its source lines.
     """
     seen = report["observation"]
+    breaks = []
+    for found in seen["graph_breaks"]:
+        # Only the calls in user code that led to a break are of interest, and not the library calls in between.
+        kept = {name: value for name, value in found.items() if name != "stack"}
+        breaks.append({**_placed(kept, root), "callers": [_place(caller, root) for caller in found["callers"]]})
     recompiles = []
     for found in seen["recompiles"]:
         guards = [{**guard, "text": _below(guard["text"], root)} for guard in found["guards"]]
@@ -32,7 +37,7 @@ def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "calls": [{**call, "guard": _below(call["guard"], root)} for call in report["calls"]],
         **{name: seen[name] for name in _OF_OBSERVATION},
         "graphs": [{**graph, "ops": len(graph["ops"])} for graph in seen["graphs"]],
-        "graph_breaks": [_break(found, root) for found in seen["graph_breaks"]],
+        "graph_breaks": breaks,
         "recompiles": recompiles,
         "fallbacks": [_placed(found, root) for found in seen["fallbacks"]],
         "findings": [_placed(found, root) for found in report["findings"]],
@@ -60,12 +65,6 @@ def speed_entry(result: Mapping[str, Any]) -> dict[str, Any]:
         "speedup": wall["eager"] / wall["compiled"] if wall and wall["compiled"] else None,
         "sample": sample,
     }
-
-
-def _break(found: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """Return a graph break with the calls in user code that led to it; library calls in between are omitted."""
-    kept = {name: value for name, value in found.items() if name != "stack"}
-    return {**_placed(kept, root), "callers": [_place(caller, root) for caller in found["callers"]]}
 
 
 def _below(text: str, root: Path) -> str:

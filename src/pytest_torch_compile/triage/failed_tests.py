@@ -230,7 +230,11 @@ def _of_traceback(test: str, shown: Any) -> Failure:
         entries = (shown.get("reprtraceback") or {}).get("reprentries", [])
     text = "\n".join(line for entry in entries for line in entry["data"].get("lines") or ())
     text = portable(text or str(shown))
-    message = str(crash.get("message") or _last_line(text))
+    # pytest marks the lines of an error. In a chain of exceptions, the last error is the final one.
+    marked = re.findall(r"^E +(\S.*)$", text, re.MULTILINE)
+    named = [line for line in marked if re.match(r"[A-Za-z_][\w.]*: ", line)]
+    plain = [line.strip() for line in text.splitlines() if line.strip()] or ["no message"]
+    message = str(crash.get("message") or (named[-1:] or marked[:1] or plain[-1:])[0])
     places = [entry["data"].get("reprfileloc") or {} for entry in entries]
     files = [str(place["path"]) for place in places if "path" in place]
     where = place_of({"file": files[-1]}) if files else ""
@@ -241,16 +245,6 @@ def _of_traceback(test: str, shown: Any) -> Failure:
     kind = error[1].rpartition(".")[2] if error else "AssertionError" if message.startswith("assert ") else "error"
     what = _normalised(message[error.end() :] if error else message)
     return Failure(test, Cause(kind, what, where), _by_files("\n".join(files)), message, text)
-
-
-def _last_line(text: str) -> str:
-    """Return the line that pytest marks as the error (in a chain of exceptions, the final error). If no line is marked,
-    return the last line.
-    """
-    marked = re.findall(r"^E +(\S.*)$", text, re.MULTILINE)
-    named = [line for line in marked if re.match(r"[A-Za-z_][\w.]*: ", line)]
-    plain = [line.strip() for line in text.splitlines() if line.strip()] or ["no message"]
-    return str((named[-1:] or marked[:1] or plain[-1:])[0])
 
 
 def _by_files(text: str, otherwise: Route = Route.OWN_CODE) -> Route:
