@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +63,10 @@ def parse(content: bytes) -> Any:
         raise Refused(f"is nested deeper than {MOST_LEVELS} levels") from None
     except ValueError as error:
         raise Refused(f"is not valid JSON ({error})") from None
-    level = [value]
+    level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MOST_LEVELS):
-        level = [item for outer in level for item in _inside(outer)]
+        items = (item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer))
+        level = [item for item in items if isinstance(item, (dict, list))]
     if level:
         raise Refused(f"is nested deeper than {MOST_LEVELS} levels")
     return value
@@ -73,11 +74,6 @@ def parse(content: bytes) -> Any:
 
 def _refuse(constant: str) -> None:
     raise Refused(f"contains {constant}, which is not a valid measurement")
-
-
-def _inside(value: Any) -> Iterator[Any]:
-    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return (item for item in values if isinstance(item, (dict, list)))
 
 
 def problem(value: Any, schema: Schema, whole: Schema | None = None, at: str = "") -> str:

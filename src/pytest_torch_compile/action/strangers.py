@@ -62,7 +62,9 @@ def _kept() -> Iterator[None]:
     """
     paths = [Path(os.environ[name]) for name in FILES if os.environ.get(name)]
     before = {path: path.read_bytes() if path.exists() else b"" for path in paths}
-    _adopt_orphans()
+    if sys.platform == "linux":
+        # Become the parent of orphaned processes that the programs leave running, in order to terminate them.
+        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     try:
         yield
     finally:
@@ -72,12 +74,6 @@ def _kept() -> Iterator[None]:
                 with suppress(FileNotFoundError):
                     path.unlink()
                 path.write_bytes(content)
-
-
-def _adopt_orphans() -> None:
-    """Become the parent of orphaned processes that the programs leave running, in order to terminate them."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 def _end_children() -> None:

@@ -107,22 +107,14 @@ def load(directory: Path, environment: str, kind: Kind = "speed") -> Baselines:
     try:
         entries, _ = _read(path, environment, kind)
     except FileNotFoundError:
-        return Baselines(environment, path, nearest=_nearest_environment(directory, environment, kind))
+        # An environment with the same device is more useful than one with a similar name.
+        others = [one.parent.name for one in directory.glob(f"*/{kind}.json")]
+        same_device = [one for one in others if one.split("_")[0] == environment.split("_")[0]]
+        alike = [(SequenceMatcher(None, one, environment).ratio(), one) for one in same_device or others]
+        return Baselines(environment, path, nearest=max(alike, default=(0.0, ""))[1])
     except BaselineError as error:
         return Baselines(environment, path, problem=str(error))
     return Baselines(environment, path, entries)
-
-
-def _nearest_environment(directory: Path, environment: str, kind: Kind) -> str:
-    """Return the name of the most similar environment that has baselines of this kind, preferably one with the same
-    device. Return an empty string if no environment has such baselines.
-    """
-
-    def nearness(name: str) -> tuple[bool, float, str]:
-        same_device = name.split("_")[0] == environment.split("_")[0]
-        return same_device, SequenceMatcher(None, name, environment).ratio(), name
-
-    return max((path.parent.name for path in directory.glob(f"*/{kind}.json")), key=nearness, default="")
 
 
 def update(directory: Path, environment: str, merge: Merge, kind: Kind = "speed") -> Update:

@@ -180,15 +180,12 @@ class Store:
         newest_runs = list(dict.fromkeys(part.run for part in everything))[-KEPT_RUNS:]
         blob = pack([part for part in everything if part.run in newest_runs], environment)
         path = self.path(environment)
-        if self._is_local:
+        protocol = self._files.protocol
+        if "file" in (protocol if isinstance(protocol, tuple) else (protocol,)):
             write_atomically(Path(path), blob)
         else:
             self._upload(path, blob)
         return len(blob)
-
-    @property
-    def _is_local(self) -> bool:
-        return "file" in (self._files.protocol if isinstance(self._files.protocol, tuple) else (self._files.protocol,))
 
     def _upload(self, path: str, blob: bytes) -> None:
         temporary = f"{path}.{uuid.uuid4().hex}.part"

@@ -131,14 +131,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     examined.set_defaults(run=_doctor)
     for name, one in commands.choices.items():
-        one.epilog = _statuses(name)
+        zero, other = (text.replace("`", "") for text in STATUSES[name])
+        one.epilog = f"Exit status 0: {zero}; {f'1: {other}; ' if other else ''}2: {STATUS_2}."
     return parser
-
-
-def _statuses(command: str) -> str:
-    """Return the final line of a command's help text."""
-    zero, one = (text.replace("`", "") for text in STATUSES[command])
-    return f"Exit status 0: {zero}; {f'1: {one}; ' if one else ''}2: {STATUS_2}."
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ affect the result of the check.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +33,13 @@ def cost_lines(sample: SpeedSample, backend: str) -> list[str]:
         f"{sample.what} with the inputs of the first call, median of {sample.rounds} rounds in one process, backend "
         f"{backend}"
     )
+    lines = [f"compilation and warm-up: {seconds:.1f} s with an empty compile cache"]
+    for name in ("eager", "compiled"):
+        low, _, high = map(_time, quantiles(sample.raw["wall"][name], n=4))
+        middle = _time(median(sample.raw["wall"][name]))
+        lines.append(f"{name}: {middle} per call (middle 50% of the rounds: {low} to {high})")
     return [
-        f"compilation and warm-up: {seconds:.1f} s with an empty compile cache",
-        *(f"{name}: {_spread(sample.raw['wall'][name])}" for name in ("eager", "compiled")),
+        *lines,
         *_paid_back(seconds, wall, sample.rounds),
         f"measured on {_where(sample.environment['device'])}: {runs}. These figures do not affect the result",
     ]
@@ -70,11 +74,6 @@ def _where(device: str) -> str:
         f"a CPU with {torch.get_num_threads()} threads (other processes may slow it down, and figures on a GPU would "
         "differ)"
     )
-
-
-def _spread(seconds: Sequence[float]) -> str:
-    low, _, high = quantiles(seconds, n=4)
-    return f"{_time(median(seconds))} per call (middle 50% of the rounds: {_time(low)} to {_time(high)})"
 
 
 def _time(seconds: float) -> str:

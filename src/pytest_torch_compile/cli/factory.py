@@ -54,8 +54,10 @@ def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | 
         FactoryError: If the factory or ``make_inputs`` cannot be imported, is not callable or raises, or if the model
             or its inputs are missing.
     """
+    import torch
+
     attribute = _attribute(factory)
-    is_model = _is_module(attribute)
+    is_model = isinstance(attribute, torch.nn.Module)
     made = attribute if is_model else _called(factory, attribute)
     model, inputs = _parts(made)
     if not callable(model):
@@ -63,7 +65,7 @@ def load(factory: str, make_inputs: str = "", shapes: Shapes = (), times: int | 
     if shapes:
         items, expression = _random(shapes)
     elif make_inputs:
-        items, expression = _listed(_called(make_inputs), f"{_name(make_inputs)}()")
+        items, expression = _listed(_called(make_inputs), f"{make_inputs.partition(':')[2]}()")
     elif inputs is None:
         raise FactoryError(f"{factory} returns a model without inputs: {GIVE_INPUTS}")
     else:
@@ -157,16 +159,6 @@ def _said(error: BaseException) -> str:
     frames = [one for one in traceback.extract_tb(error.__traceback__) if os.path.exists(one.filename)]
     own = [one for one in frames if one.filename not in tools and not is_library(one.filename)]
     return f"{what} ({os.path.relpath(own[-1].filename)}:{own[-1].lineno}: {own[-1].line})" if own else what
-
-
-def _is_module(value: Any) -> bool:
-    import torch
-
-    return isinstance(value, torch.nn.Module)
-
-
-def _name(spec: str) -> str:
-    return spec.partition(":")[2]
 
 
 def _short(value: Any) -> str:

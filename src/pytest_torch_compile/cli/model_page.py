@@ -78,7 +78,9 @@ def text_of_test(example: Example, options: Mapping[str, Any]) -> str:
     defaults.
     """
     lines = ["import torch"] if "torch." in example.expression else []
-    lines += [_import(spec) for spec in dict.fromkeys([example.factory, example.make_inputs]) if spec]
+    for spec in filter(None, dict.fromkeys([example.factory, example.make_inputs])):
+        module, _, name = spec.partition(":")
+        lines.append(f"from {module} import {name.partition('.')[0]}")
     name = example.factory.partition(":")[2]
     model, body = (name if example.is_model else f"{name}()"), []
     if example.gives_inputs and "inputs" in re.findall(r"\w+", example.expression):
@@ -91,8 +93,3 @@ def text_of_test(example: Example, options: Mapping[str, Any]) -> str:
     body.append(f"    compile_check({model}, calls={example.expression}{given})")
     title = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).lower()
     return "\n".join([*lines, "", "", f"def test_{title}(compile_check):", *body])
-
-
-def _import(spec: str) -> str:
-    module, _, name = spec.partition(":")
-    return f"from {module} import {name.partition('.')[0]}"

@@ -85,10 +85,7 @@ def _cut(output: Any, sizes: list[torch.Size | None]) -> Any:
     leaves, structure = tree_flatten(output)
     if len(leaves) != len(sizes):
         return output
-    return tree_unflatten([_first_part(leaf, size) for leaf, size in zip(leaves, sizes, strict=True)], structure)
-
-
-def _first_part(leaf: Any, size: torch.Size | None) -> Any:
-    if size is None or not isinstance(leaf, torch.Tensor) or leaf.ndim != len(size) or leaf.shape == size:
-        return leaf
-    return leaf[tuple(slice(length) for length in size)]
+    for place, (leaf, size) in enumerate(zip(leaves, sizes, strict=True)):
+        if size is not None and isinstance(leaf, torch.Tensor) and leaf.ndim == len(size) and leaf.shape != size:
+            leaves[place] = leaf[tuple(slice(length) for length in size)]
+    return tree_unflatten(leaves, structure)

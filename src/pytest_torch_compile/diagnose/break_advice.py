@@ -69,7 +69,10 @@ def break_advice(subject: Subject) -> list[str]:
 
 def _try_changes(subject: Subject, lines: list[str]) -> None:
     chosen: list[Change] = []
-    best = _without_the_backend(subject)
+    best = subject.report
+    if subject.compiling.backend != "eager" and any("ackend compiler" in b.reason for b in best.graph_breaks):
+        # Trials run with the backend "eager", so they cannot be compared with breaks that another backend caused.
+        best = _tried(subject, [], backend="eager") or best
     to_try, unhelped = deque(subject.report.graph_breaks[:MOST]), list[GraphBreak]()
     while to_try:
         broken = to_try.popleft()
@@ -95,17 +98,6 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
             "all of these changes together" if len(chosen) > 1 else lines.pop().split(": ", 1)[1].rsplit(": ", 1)[0]
         )
         lines.append(f"tried: {together}: {_result(subject, report)}, and no other findings")
-
-
-def _without_the_backend(subject: Subject) -> CompileReport:
-    """Return the report with which the reports of trials are compared.
-
-    Trials run with the backend "eager". So if another backend failed and thereby caused breaks, run the check again
-    with "eager" and return the new report. Otherwise, return the report of the failed check.
-    """
-    if subject.compiling.backend != "eager" and any("ackend compiler" in b.reason for b in subject.report.graph_breaks):
-        return _tried(subject, [], backend="eager") or subject.report
-    return subject.report
 
 
 def _result(subject: Subject, report: CompileReport) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from .._torch.op_tables import Table, is_set, noting, without
 from .._torch.support import options_of_mode
-from ..findings import CompileReport
 from .stage import KINDS
 from .subject import Subject
 
@@ -44,7 +43,8 @@ def part_of_inductor(subject: Subject) -> Iterator[str]:
 
 
 def _switches(subject: Subject) -> Iterator[str]:
-    own = _own_options(subject)
+    # A switch is an option, and torch.compile does not accept a mode beside options.
+    own = {**options_of_mode(subject.compiling.mode), **(subject.compiling.options or {})}
     for name, value, part in SWITCHES:
         if name in own or (value is None and not is_set(name)):
             continue
@@ -58,18 +58,9 @@ def _switches(subject: Subject) -> Iterator[str]:
         if report is not None and not report.findings:
             fault = subject.report.fault
             subject.report.fault = replace(fault, switch=fault.switch or name)
-            yield f"tried: options={{{name!r}: {value!r}}}: {_error(report)}. The result is correct without {part}"
-
-
-def _own_options(subject: Subject) -> dict[str, Any]:
-    """Return the check's options combined with its mode's options, since torch.compile does not accept both a mode and
-    options.
-    """
-    return {**options_of_mode(subject.compiling.mode), **(subject.compiling.options or {})}
-
-
-def _error(report: CompileReport) -> str:
-    return f"worst error {report.numerics.worst_ratio:.2g} times its limit" if report.numerics.leaves else "no finding"
+            numerics = report.numerics
+            error = f"worst error {numerics.worst_ratio:.2g} times its limit" if numerics.leaves else "no finding"
+            yield f"tried: options={{{name!r}: {value!r}}}: {error}. The result is correct without {part}"
 
 
 def _op(subject: Subject, table: Table) -> list[str]:

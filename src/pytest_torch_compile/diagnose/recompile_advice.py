@@ -40,7 +40,8 @@ def recompile_advice(subject: Subject) -> Iterator[str]:
             else:
                 report = _again(subject, changes)
         if report is not None and not report.findings:
-            yield f"{how}: {what}: {_result(subject, report)}"
+            recompiles = f"{count(len(report.recompiles), 'recompile')} instead of {len(subject.report.recompiles)}"
+            yield f"{how}: {what}: {recompiles}{', no eager fallback' if subject.report.fallbacks else ''}"
 
 
 def _again(subject: Subject, changes: dict[str, Any], backend: str | None = None) -> CompileReport | None:
@@ -49,11 +50,6 @@ def _again(subject: Subject, changes: dict[str, Any], backend: str | None = None
         if "adaptation" in changes:
             return checked(subject, changes["adaptation"], backend, **fields)
         return subject.again(backend, **fields)
-
-
-def _result(subject: Subject, report: CompileReport) -> str:
-    recompiles = f"{count(len(report.recompiles), 'recompile')} instead of {len(subject.report.recompiles)}"
-    return recompiles + (", no eager fallback" if subject.report.fallbacks else "")
 
 
 def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -52,7 +52,8 @@ def rewrites(place: Location, ways: Sequence[Way]) -> Iterator[Rewrite]:
         if tree is None or statement is None:
             return
         old, around = ast.unparse(statement), _around(tree, statement)
-        moved = _moved(statement, around)
+        parts = statement.items if isinstance(statement, ast.With) else _independent_calls(statement, around)
+        moved = [ast.unparse(part) for part in parts]
         changed = way(statement, around)
         if changed is not None:
             kept = isinstance(changed, ast.If) and isinstance(changed.test, ast.Constant)
@@ -148,12 +149,6 @@ def _around(tree: ast.Module, statement: ast.stmt) -> Around:
     variables = {part.arg for part in parts if isinstance(part, ast.arg)}
     variables |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
     return Around(block[position + 1] if position + 1 < len(block) else None, frozenset(variables))
-
-
-def _moved(statement: ast.stmt, around: Around) -> list[str]:
-    if isinstance(statement, ast.With):
-        return [ast.unparse(item) for item in statement.items]
-    return [ast.unparse(call) for call in _independent_calls(statement, around)]
 
 
 def _independent_calls(statement: ast.stmt, around: Around) -> list[ast.Call]:

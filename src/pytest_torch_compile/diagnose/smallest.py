@@ -83,18 +83,18 @@ def _checked(subject: Subject, part: Part) -> tuple[CompileReport | None, Part]:
     report = subject.again(backend, **part.changes(subject.work))
     if report is not None:
         return report, part
+
     # A module that writes to its input in place rejects a leaf tensor that requires a gradient. In the whole model, the
     # input was the result of an op.
-    part = replace(part, calls=[_without_gradient(one) for one in part.calls])
-    return subject.again(backend, **part.changes(subject.work)), part
-
-
-def _without_gradient(call: Call) -> Call:
     def detached(leaf: Any) -> Any:
         return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
 
-    args, kwargs = tree_map(detached, (call.args, dict(call.kwargs)))
-    return replace(call, args=args, kwargs=kwargs)
+    calls = []
+    for call in part.calls:
+        args, kwargs = tree_map(detached, (call.args, dict(call.kwargs)))
+        calls.append(replace(call, args=args, kwargs=kwargs))
+    part = replace(part, calls=calls)
+    return subject.again(backend, **part.changes(subject.work)), part
 
 
 def _cheapest_backend(subject: Subject) -> str | None:
@@ -165,17 +165,13 @@ def captured(work: Work) -> Inputs:
         _captures.append(capture := _Capture())
         stack.callback(_captures.pop)
         # Register the hooks before ``Leg`` takes its snapshot of the model, because the snapshot includes hooks.
-        _watch({**modules_of(work.target), **_global_modules(work.target)}, stack)
+        for name, module in _below({**modules_of(work.target), **_global_modules(work.target)}):
+            handle = module.register_forward_pre_hook(partial(_note, name), with_kwargs=True)
+            stack.callback(handle.remove)
         leg = Leg(work)
         for capture.number, capture.call in enumerate(work.calls):
             leg.run(capture.number)
     return capture.inputs
-
-
-def _watch(roots: Mapping[str, torch.nn.Module], stack: ExitStack) -> None:
-    for name, module in _below(roots):
-        handle = module.register_forward_pre_hook(partial(_note, name), with_kwargs=True)
-        stack.callback(handle.remove)
 
 
 def _note(name: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

@@ -113,11 +113,13 @@ def checked(
     with ExitStack() as stack:
         stack.enter_context(undisturbed())
         stack.enter_context(heard_only_by(lambda report: setattr(done, "report", report)))
-        stack.enter_context(_settings(rules))
+        now, fast = settings.current, rules.backend is None
+        chosen = replace(now, backend=rules.backend or now.backend, fast=fast, diagnose="off")
+        stack.enter_context(settings.replaced(chosen))
         stack.enter_context(acceptance.in_force(accepted))
         try:
-            chosen = settings.current.timeout
-            with time_limit(None if chosen is not None and chosen < rules.seconds else rules.seconds) as limit:
+            is_lower = chosen.timeout is not None and chosen.timeout < rules.seconds
+            with time_limit(None if is_lower else rules.seconds) as limit:
                 _check(called.target, calls, wants_gradients, rules, done)
             if limit.findings:
                 # The plugin chose this time limit, to leave time for other targets, so reaching the limit is not a
@@ -167,13 +169,6 @@ def _compare(target: Any, calls: Sequence[Call], done: Checked) -> None:
         check_compile(target, calls=[*calls, *repeated], max_recompiles=done.max_recompiles, train=done.train)
     except CompileCheckFailed as failed:
         done.report = failed.report
-
-
-def _settings(rules: Rules) -> Any:
-    now = settings.current
-    quick = rules.backend is None
-    chosen = replace(now, backend=rules.backend or now.backend, fast=quick, diagnose="off")
-    return settings.replaced(chosen)
 
 
 def _lasting_state(values: Sequence[Any]) -> str:

@@ -131,7 +131,10 @@ class Ledger:
         """Return the reason not to check a call now, or an empty string if the call should be checked."""
         target = self.targets[name]
         is_new = not lines <= target.lines or (trains and not target.trained)
-        due = not target.checks or self.time.spent < self._allowed(target.checks)
+        checks = target.checks
+        # A call that covers nothing new is checked only if all checks so far took less than this share of the time.
+        share = _SHARES[checks] if checks < len(_SHARES) else _SHARES[-1] * len(_SHARES) / (checks + 1)
+        due = not checks or self.time.spent < self.time.limit * self.time.progress * share
         if not due and not (is_new and self.time.left > self._kept_for_others):
             return KEPT if is_new else LIKE_OTHERS
         target.lines |= lines
@@ -156,13 +159,6 @@ class Ledger:
         """
         progress = self.time.progress
         return self._on_first_checks * (1.0 - progress) / progress
-
-    def _allowed(self, checks: int) -> float:
-        """Return a limit in seconds. If a target has been checked ``checks`` times, a call that covers nothing new is
-        checked only if the time spent on all checks so far is below this limit.
-        """
-        share = _SHARES[checks] if checks < len(_SHARES) else _SHARES[-1] * len(_SHARES) / (checks + 1)
-        return self.time.limit * self.time.progress * share
 
     def sequence(self, family: Family, seen: Signature) -> tuple[list[Call], int]:
         """Return new copies of a family's earlier calls, and the number of recompiles needed to run the earlier calls

@@ -133,13 +133,19 @@ class Noticer:
         family = self._ledger.wants(called.name, seen)
         if family is None:
             return
-        refused = place.refused or self._refused_here()
+        refused = place.refused or (_COMPILES if len(compiled_codes()) != self._compiled else "")
+        if not refused and (replaced := self._parts.replaced()):
+            refused = _REPLACED.format(replaced)
         if refused:
             done = Checked(called.name, self._test, refused=refused)
         else:
             done = self._checked(called, place, family, seen)
         self._ledger.note(family, done, called.args, called.kwargs, seen)
-        self._progress()
+        if now() - self._said >= _SAY_EVERY:
+            self._said = now()
+            targets = sum(target.checks > 0 for target in self._ledger.targets.values())
+            left = minutes(self._time.left)
+            self._say(f"torch.compile: targets checked: {targets}, time left for checks: {left}")
 
     def _checked(self, called: Called, place: Place, family: Family, seen: Signature) -> Checked:
         earlier, recompiles = self._ledger.sequence(family, seen)
@@ -147,7 +153,11 @@ class Noticer:
         seconds = min(seconds, max(self._time.left, self._ledger.usual))
         why_not = partial(self._ledger.why_not, called.name)
         rules = Rules(self._given, self._targets.owns, why_not, self._backend, seconds, self._accepting)
-        written, accepted = self._written(called), self._acceptance(called.name)
+        entry: Any = self._accepted.get(f"{called.name}{SUFFIX}", {"breaks": {}, "recompiles": {}})
+        version = ".".join(str(torch.__version__).split("+")[0].split(".")[:2])
+        allowed = acceptance.allowed_recompiles(entry, version)
+        accepted = acceptance.Acceptance(frozenset(entry["breaks"]), allowed, self._accepting)
+        written = self._written(called)
         done = checked(called, self._test, earlier, recompiles, place.wants_gradients, rules, accepted)
         if done.report is not None:
             self._write(done, family, written, len(earlier))
@@ -173,22 +183,3 @@ class Noticer:
         done.module, done.made = written.module, written.target
         done.calls = (*family.written[:earlier], *[written.call] * done.times)
         family.written.append(written.call)
-
-    def _refused_here(self) -> str:
-        if len(compiled_codes()) != self._compiled:
-            return _COMPILES
-        replaced = self._parts.replaced()
-        return _REPLACED.format(replaced) if replaced else ""
-
-    def _acceptance(self, name: str) -> acceptance.Acceptance:
-        entry: Any = self._accepted.get(f"{name}{SUFFIX}", {"breaks": {}, "recompiles": {}})
-        version = ".".join(str(torch.__version__).split("+")[0].split(".")[:2])
-        allowed = acceptance.allowed_recompiles(entry, version)
-        return acceptance.Acceptance(frozenset(entry["breaks"]), allowed, self._accepting)
-
-    def _progress(self) -> None:
-        if now() - self._said < _SAY_EVERY:
-            return
-        self._said = now()
-        targets = sum(target.checks > 0 for target in self._ledger.targets.values())
-        self._say(f"torch.compile: targets checked: {targets}, time left for checks: {minutes(self._time.left)}")

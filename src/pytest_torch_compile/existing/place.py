@@ -48,27 +48,19 @@ def place_of(frame: FrameType, is_inside: Callable[[str], bool]) -> Place | None
         if is_inside(name) or name.partition(".")[0] == OWN:
             return None
         if name.startswith("torch.") or name.partition(".")[0] in _REFUSED:
-            refused = refused or _refused_under(name)
+            under = (why for prefix, why in _REFUSED.items() if f"{name}.".startswith(f"{prefix}."))
+            refused = refused or next(under, "")
             if name == "torch.nn.modules.module" and outer.f_code.co_name in _MUTATING:
                 refused = refused or "the target is called by a method of nn.Module, such as apply or load_state_dict"
             wants = wants or name == "torch.autograd.gradcheck"
         elif not name.startswith(("_pytest.", "pluggy.")):
             wants = wants or names_backward(outer.f_code)
         outer = outer.f_back
-    return Place(refused or _refused_now(), wants)
-
-
-def _refused_under(name: str) -> str:
-    return next((why for prefix, why in _REFUSED.items() if f"{name}.".startswith(f"{prefix}.")), "")
-
-
-def _refused_now() -> str:
-    """Return the reason why no check may run at this moment, or an empty string."""
-    if any(map(_may_interfere, threading.enumerate())):
-        return "the test runs other threads, which may hold a lock or modify the target"
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
-        return "the target is called during tracing"
-    return ""
+    if not refused and any(map(_may_interfere, threading.enumerate())):
+        refused = "the test runs other threads, which may hold a lock or modify the target"
+    elif not refused and (torch.compiler.is_compiling() or torch.jit.is_tracing()):
+        refused = "the target is called during tracing"
+    return Place(refused, wants)
 
 
 def _may_interfere(thread: threading.Thread) -> bool:
@@ -114,20 +106,21 @@ class Parts:
         for path, module in list(sys.modules.items()):
             if not self._owns(path):
                 continue
-            if found := self._in_module(path, vars(module)):
+            table, ids = vars(module), self._seen.get(path)
+            found = self._in_table(path, table)
+            if self._seen.get(path) is not ids or path not in self._classes:
+                self._classes[path] = [
+                    one
+                    for one in list(table.values())
+                    if is_a(one, type) and str(type.__getattribute__(one, "__dict__").get("__module__", "")) == path
+                ]
+            if found:
                 return found
             for kind in self._classes[path]:
                 held = type.__getattribute__(kind, "__dict__")
                 if found := self._in_table(f"{path}.{kind.__name__}", held):
                     return found
         return ""
-
-    def _in_module(self, path: str, table: Mapping[str, object]) -> str:
-        ids = self._seen.get(path)
-        found = self._in_table(path, table)
-        if self._seen.get(path) is not ids or path not in self._classes:
-            self._classes[path] = [one for one in list(table.values()) if is_a(one, type) and _home(one) == path]
-        return found
 
     def _in_table(self, name: str, table: Mapping[str, object]) -> str:
         ids = list(map(id, table.values()))
@@ -137,10 +130,6 @@ class Parts:
                     return f"{name}.{key}"
             self._seen[name] = ids
         return ""
-
-
-def _home(kind: Any) -> str:
-    return str(type.__getattribute__(kind, "__dict__").get("__module__", ""))
 
 
 def _is_of_a_test(value: object) -> bool:

@@ -75,8 +75,8 @@ class Targets:
             self._other_names[name] = others
             if isinstance(value, type):
                 self._classes[value] = name
-            elif (function := _as_function(value)) is not None:
-                self._add(_Entry(name, function))
+            elif isinstance(value, types.FunctionType):
+                self._add(_Entry(name, value))
         for kind, name in self._classes.items():
             for entry in _methods(kind, name):
                 self._add(entry)
@@ -139,17 +139,17 @@ class Targets:
         """
         owner, _, method = name.rpartition(".")
         names = [name, *self._other_names.get(name, []), *(f"{o}.{method}" for o in self._other_names.get(owner, []))]
-        return any(_matches(one, pattern) for one in names for pattern in self.patterns)
+        return any(
+            one == pattern or one.startswith(f"{pattern}.") or fnmatchcase(one, pattern)
+            for one in names
+            for pattern in self.patterns
+        )
 
     def _add(self, entry: _Entry) -> None:
         self.modules.add(str(entry.function.__globals__.get("__name__")))
         known = self.by_code.setdefault(id(entry.function.__code__), [])
         if not any(other.function is entry.function for other in known):
             known.append(entry)
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return name == pattern or name.startswith(f"{pattern}.") or fnmatchcase(name, pattern)
 
 
 def _public_names(package: str, modules: Mapping[str, types.ModuleType]) -> Iterator[tuple[Any, str, list[str]]]:
@@ -170,10 +170,6 @@ def _public_names(package: str, modules: Mapping[str, types.ModuleType]) -> Iter
     for value, names in found.values():
         first, *others = sorted(names, key=lambda name: (name.count("."), len(name)))
         yield value, first, others
-
-
-def _as_function(value: Any) -> types.FunctionType | None:
-    return value if isinstance(value, types.FunctionType) else None
 
 
 def _methods(kind: type, name: str) -> Iterator[_Entry]:

@@ -41,10 +41,6 @@ class ExistingSession:
         self._deselected: set[str] = set()
 
     @property
-    def _workers(self) -> int:
-        return int(self._config.workerinput["workercount"]) if self._is_worker else 1  # type: ignore[attr-defined]
-
-    @property
     def _is_worker(self) -> bool:
         return hasattr(self._config, "workerinput")
 
@@ -59,9 +55,9 @@ class ExistingSession:
             root = self._config.rootpath
             self._noticer = Noticer(self._package, self._patterns, self._backend, root, self._say, self._time)
         self._begun += 1  # a pytest-xdist worker collects all tests but runs only some of them
-        with self._noticer.listening(
-            item.nodeid, min(1.0, self._begun * self._workers / max(1, item.session.testscollected))
-        ):
+        workers = int(self._config.workerinput["workercount"]) if self._is_worker else 1  # type: ignore[attr-defined]
+        progress = self._begun * workers / max(1, item.session.testscollected)
+        with self._noticer.listening(item.nodeid, min(1.0, progress)):
             return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -85,7 +81,11 @@ class ExistingSession:
             if not self._is_worker and not session.config.option.collectonly:
                 self._rows = rows(self._results, self._left_out, self._package)
         if self._rows:
-            self._baseline = self._loaded_baseline()
+            from .baseline import Baseline
+
+            device = next((report.device for row in self._rows for report in row.reports), "cpu")
+            folder = settings.below_root(self._config.rootpath, settings.current.baselines)
+            self._baseline = Baseline(folder, device)
             self._run([ExistingItem.of(session, row, self._known(row)) for row in self._rows], session)
         return result
 
@@ -99,13 +99,6 @@ class ExistingSession:
                 raise session.Failed(session.shouldfail)
             if session.shouldstop:
                 raise session.Interrupted(session.shouldstop)
-
-    def _loaded_baseline(self) -> Any:
-        """Return the stored results of an earlier run in the same environment."""
-        from .baseline import Baseline
-
-        device = next((report.device for row in self._rows for report in row.reports), "cpu")
-        return Baseline(settings.below_root(self._config.rootpath, settings.current.baselines), device)
 
     def _known(self, row: Row) -> str:
         if settings.current.update_baselines and row.verdict not in PASSING:

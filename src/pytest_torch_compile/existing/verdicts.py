@@ -88,21 +88,18 @@ def _row(name: str, results: list[Checked], left_out: dict[str, int], idle: int,
     row = Row(name, checks=checks, left_out=sum(left_out.values()), results=results)
     verdicts = [verdict_of(report) for report in row.reports]
     row.verdict = max(verdicts, key=VERDICTS.index, default=UNCHECKED)
+    # Calls that resemble earlier calls need no check; other calls were skipped because of a limit.
+    skipped = Counter({reason: calls for reason, calls in left_out.items() if reason != LIKE_OTHERS})
+    limits = Counter(one.refused for one in results if one.took_too_long) + skipped
     if row.verdict == UNCHECKED:
         reasons = Counter(one.refused for one in results if one.refused) + Counter(left_out)
         said = [reason for reason, _ in reasons.most_common(2)]
         row.detail = "; ".join([IDLE, *said] if idle else said) or "no call was checked"
-    elif row.verdict == WORKS and (limits := _limits(results, left_out)):
+    elif row.verdict == WORKS and limits:
         row.verdict, row.detail = SO_FAR, limits.most_common(1)[0][0]
     else:
         row.detail = _detail(row, package)
     return row
-
-
-def _limits(results: Iterable[Checked], left_out: dict[str, int]) -> Counter[str]:
-    """Return the number of calls that were skipped or stopped because of each limit."""
-    stopped = Counter(one.refused for one in results if one.took_too_long)
-    return stopped + Counter({reason: calls for reason, calls in left_out.items() if reason != LIKE_OTHERS})
 
 
 def verdict_of(report: CompileReport) -> str:
@@ -124,7 +121,8 @@ def _detail(row: Row, package: str) -> str:
             line = _line(found, package)
             places[f"{line.file}:{line.line}"] = found
         if places:
-            owners = Counter(_owner(found.module, package) for found in places.values())
+            roots = [found.module.partition(".")[0] for found in places.values()]
+            owners = Counter("own code" if root in ("", package) else f"in {root}" for root in roots)
             first, found = next(iter(places.items()))
             more = f" and {len(places) - 1} more" if len(places) > 1 else ""
             return f"{', '.join(owners)}: {short_path(first, package, found.package)} ({found.category}){more}"
@@ -139,11 +137,6 @@ def _line(found: GraphBreak, package: str) -> Location:
     own = [line for line in (*found.callers, found.location) if f"/{package}/" in line.file.replace("\\", "/")]
     is_others = found.module and found.module.partition(".")[0] != package
     return found.location if is_others or not own else own[-1]
-
-
-def _owner(module: str, package: str) -> str:
-    root = module.partition(".")[0]
-    return "own code" if root == package else f"in {root}" if root else "own code"
 
 
 def short_path(path: str, *packages: str) -> str:

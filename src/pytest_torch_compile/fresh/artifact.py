@@ -133,8 +133,9 @@ def check_artifact(
     given = [call.under(torch.no_grad) for call in as_calls(args, {}, calls)]
     require_values(model, given)
     work = Work(model, given, seed=seed, dynamic_dims=dynamic_dims)
+    device = next((str(tensor.device) for tensor in model.parameters()), "cpu")
     report = ArtifactReport(
-        target_name(model), "artifact", via, str(torch.__version__), _device(work), via=via, rerun=rerun_command()
+        target_name(model), "artifact", via, str(torch.__version__), device, via=via, rerun=rerun_command()
     )
     if missing := deployment.unavailable(via):
         report.findings = [Finding("not-observable", missing, hint=advice.SKIP_ON_THIS_TORCH)]
@@ -394,7 +395,3 @@ def _classes(outputs: Iterable[Any]) -> tuple[type, ...]:
     """
     kinds = {node.kind for output in outputs for node in flatten(output).nodes.values()}
     return tuple(sorted((kind for kind in kinds if kind.__module__ != "builtins"), key=str))
-
-
-def _device(work: Work) -> str:
-    return next((str(tensor.device) for tensor in work.target.parameters()), "cpu")

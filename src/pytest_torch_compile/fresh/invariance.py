@@ -159,12 +159,14 @@ def check_invariance(
     compiling = Compiling(backend or settings.current.backend, mode, options, dynamic, fullgraph) if compiled else None
     rows = rows_of(target, one, batch_dims) if "batch" in ways else {}
     subject = _Subject(target, one, rows, compiling, tolerance or Tolerance(0.0, 0.0), seed, timeout)
+    tensors = [parameter for module in modules_of(target).values() for parameter in module.parameters()]
+    tensors += flatten((one.args, dict(one.kwargs))).tensors.values()
     report = InvarianceReport(
         target_name(target),
         "invariance",
         compiling.name if compiling else "none",
         str(torch.__version__),
-        _device(target, one),
+        str(tensors[0].device) if tensors else "cpu",
         rerun=rerun_command(),
     )
     with machine_faults_named(), not_captured():
@@ -203,7 +205,8 @@ def _checked(
     if isinstance(pairs, Finding):
         return Invariance(way, False), [pairs]
     if way == "batch":
-        alike = [path for path, tensor in seen[0].outputs.items() if not _is_batched(pairs[0], path, tensor)]
+        row = pairs[0].other.outputs
+        alike = [p for p, whole in seen[0].outputs.items() if p in row and _batch_dim(whole, row[p]) is None]
         if alike:
             report.remarks.append(f"no batch dimension, so not compared row by row: {', '.join(alike)}")
         if len(alike) == len(seen[0].outputs):
@@ -216,8 +219,10 @@ def _checked(
     evidence = [found.text]
     if isinstance(subject.target, torch.nn.Module):
         evidence.append(f"first module that differs: {module}" if module else _NO_MODULE)
-    in_eager = _of_eager(way, subject, eager) if subject.compiling is not None else found
+    in_eager: _Difference | None = found
     if subject.compiling is not None:
+        pairs = _pairs(way, replace(subject, compiling=None), eager)
+        in_eager = None if isinstance(pairs, Finding) else _worst(pairs, subject.tolerance)
         too = (
             (f"the eager results also differ: the largest difference is {number(in_eager.largest)} at {in_eager.path}")
             if in_eager
@@ -324,11 +329,6 @@ def _batch_dim(whole: torch.Tensor, alone: torch.Tensor) -> int | None:
     return smaller[0] if len(smaller) == 1 and alone.shape[smaller[0]] == 1 else None
 
 
-def _is_batched(pair: _Pair, path: str, tensor: torch.Tensor) -> bool:
-    alone = pair.other.outputs.get(path)
-    return alone is None or _batch_dim(tensor, alone) is not None
-
-
 def _first_module(way: str, subject: _Subject) -> str:
     """Return the first module whose output differs when all module outputs are recorded, or an empty string if no
     output differs.
@@ -355,14 +355,3 @@ def _differing_module(pair: _Pair, tolerance: Tolerance) -> tuple[int, str] | No
             if _difference(pair, name, one, other, tolerance) is not None:
                 return position, name
     return None
-
-
-def _of_eager(way: str, subject: _Subject, eager: Sequence[Observed]) -> _Difference | None:
-    pairs = _pairs(way, replace(subject, compiling=None), eager)
-    return None if isinstance(pairs, Finding) else _worst(pairs, subject.tolerance)
-
-
-def _device(target: Any, call: Call) -> str:
-    tensors = [parameter for module in modules_of(target).values() for parameter in module.parameters()]
-    tensors += flatten((call.args, dict(call.kwargs))).tensors.values()
-    return str(tensors[0].device) if tensors else "cpu"

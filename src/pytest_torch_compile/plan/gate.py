@@ -77,7 +77,8 @@ def planned_test(
         announce(plan)
         raise CompileCheckFailed(f"the baseline cannot be used: {stored.problem}", plan)
     change = compare(stored.entries[test], entry, allow_more) if test in stored.entries else None
-    outcome, summary = (change.outcome, change.summary) if change else ("no-baseline", _missing(stored))
+    missing = f"the baseline {stored.path} has no entry for this test" if stored.entries else stored.missing
+    outcome, summary = (change.outcome, change.summary) if change else ("no-baseline", missing)
     exact = [difference.to_dict() for difference in change.differences] if change else []
     plan.compared = {"environment": environment, "outcome": outcome, "summary": summary, "exact": exact}
     failure = None
@@ -145,9 +146,3 @@ def _finding(change: PlannedChange, lines: Mapping[str, Location], gpu: str, tes
     hint = f"if this is intended, run: pytest {shell(test)} {options}"
     worse = ", ".join(map(str, change.worse))
     return Finding(kind, f"planned for {gpu}: {worse}", where, evidence, hint, subject=change.worse[0].quantity.name)
-
-
-def _missing(stored: baselines.Baselines) -> str:
-    if stored.entries or stored.problem:
-        return stored.problem or f"the baseline {stored.path} has no entry for this test"
-    return stored.missing

@@ -47,16 +47,13 @@ def launches(
         elif found := _LAUNCH.match(line):
             kernel = known.get(found["name"], Kernel("", ()))
             float64 = _FLOAT64.search(kernel.source) is not None
-            usage = () if kernel.build is None else _usage(kernel.build)
+            build = kernel.build
+            usage = (build.registers, build.spills, build.shared_memory) if build and not build.error else ()
             place = _location(stacks, number)
             kernels.append(PlannedKernel(found["name"], ops, place, kernel.blocks, float64, *usage))
         elif found := _LIBRARY.match(line):
             libraries.append(LibraryCall(found["name"], ops, _location(stacks, number)))
     return tuple(kernels), tuple(libraries)
-
-
-def _usage(build: Build) -> tuple[int | None, int | None, int | None]:
-    return (None, None, None) if build.error else (build.registers, build.spills, build.shared_memory)
 
 
 def lines_of_ops(stacks: Mapping[str, str]) -> dict[str, Location]:

@@ -182,7 +182,10 @@ class Judge:
         """Return the findings for faults in kernels and for differences from eager. ``locations`` maps the name of each
         kernel to its line of user code.
         """
-        found = [_fault(name, text, locations.get(name)) for name, text in values.faults]
+        found = [
+            Finding("numerics", f"kernel {name} {text}", locations.get(name), subject=name)
+            for name, text in values.faults
+        ]
         if values.unknown:
             message = "the values cannot be compared, because some of the code cannot run on the CPU"
             text = "\n".join(dict.fromkeys(values.unknown))
@@ -250,7 +253,3 @@ class _References:
                     raise CompileUsageError("this process draws different random numbers than the planning process")
             self._eager = leg
         return self._eager
-
-
-def _fault(name: str, text: str, location: Location | None) -> Finding:
-    return Finding("numerics", f"kernel {name} {text}", location, subject=name)

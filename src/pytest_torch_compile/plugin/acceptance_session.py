@@ -29,7 +29,10 @@ class AcceptanceSession:
         self._root = root
         self._path = root / acceptance.FILE_NAME
         self._entries, self._problem = acceptance.load(self._path)
-        self._torch = _torch_minor()
+        try:  # the version of torch, such as ``2.13``, without an import of torch
+            self._torch = ".".join(metadata.version("torch").split("+")[0].split(".")[:2])
+        except metadata.PackageNotFoundError:
+            self._torch = "0"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -101,11 +104,3 @@ def _changes(old: acceptance.Entry, new: acceptance.Entry) -> list[str]:
         before, now = old["recompiles"].get(torch, 0), new["recompiles"].get(torch, 0)
         lines += [f"recompiles {before} -> {now} on torch {torch}"] if before != now else []
     return lines or ["the locations, reasons or torch versions of accepted graph breaks changed"]
-
-
-def _torch_minor() -> str:
-    """Return the version of the installed torch, such as ``2.13``, without importing torch."""
-    try:
-        return ".".join(metadata.version("torch").split("+")[0].split(".")[:2])
-    except metadata.PackageNotFoundError:
-        return "0"

@@ -46,7 +46,9 @@ class Collector:
         elif report.when != "teardown" or report.failed:
             entry |= {"outcome": _outcome(report), "message": _message(report)}
         if sent and sent.usage_error:
-            entry |= {"usage_error": True, "message": _without_class(entry["message"])}
+            # The report already shows the kind ``usage-error``, so the message needs no name of the exception's class.
+            message = entry["message"].removeprefix(f"{CompileUsageError.__module__}.")
+            entry |= {"usage_error": True, "message": message.removeprefix(f"{CompileUsageError.__name__}: ")}
         if sent and report.when != "teardown":
             entry |= {"checks": sent.checks, "speed": [results.speed_entry(result) for result in sent.timings]}
 
@@ -142,13 +144,6 @@ def _message(report: pytest.TestReport) -> str:
         return str(report.longrepr[2])
     crash = getattr(report.longrepr, "reprcrash", None)
     return str(crash.message if crash else report.longrepr or "")
-
-
-def _without_class(message: str) -> str:
-    """Return the message of a usage error without the exception's class name, because the report already shows the kind
-    ``usage-error``.
-    """
-    return message.removeprefix(f"{CompileUsageError.__module__}.").removeprefix(f"{CompileUsageError.__name__}: ")
 
 
 def _commit(root: Path) -> str:

@@ -96,15 +96,12 @@ class StructureSession:
 
         def merge(old: Mapping[str, structure.Entry]) -> Mapping[str, structure.Entry | None]:
             # Without --compile-perf, compile_benchmark does not count kernels or memory, so keep the stored counts.
-            return {test: {**_counts(old.get(test)), **entry} for test, entry in entries.items()}
+            counts = {test: {"counts": one["counts"]} for test, one in old.items() if "counts" in one}
+            return {test: {**counts.get(test, {}), **entry} for test, entry in entries.items()}
 
         done = baselines.update(self._folder, environment, merge, "structure")
         kept = [f"the old file could not be read and was moved to {done.kept}"] if done.kept else []
         return [*lines, *kept, str(done)]
-
-
-def _counts(stored: structure.Entry | None) -> structure.Entry:
-    return {"counts": stored["counts"]} if stored and "counts" in stored else {}
 
 
 def _environment(device: str) -> str:

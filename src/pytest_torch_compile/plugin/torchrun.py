@@ -185,7 +185,11 @@ class LaunchedSession:
             return report
         here = self._others.here
         turn = self._others.turn(f"test {item.nodeid}")
-        self._others.say(f"{turn}/{here.rank}", _why(report) if report.failed else "")
+        why = ""
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = f"{crash.message}\n\n{report.longreprtext}" if crash else report.longreprtext
+        self._others.say(f"{turn}/{here.rank}", why)
         if here.rank == 0 and not report.failed:
             ranks = range(here.world_size)
             told = self._others.gather(turn, ranks, TEST_SECONDS)
@@ -223,9 +227,3 @@ class LaunchedSession:
             self._others.say("reported/0", int(self._session.exitstatus))
             self._others.gather("read", range(1, self._others.here.world_size), END_SECONDS, after_tests=True)
         self._others.close()
-
-
-def _why(report: pytest.TestReport) -> str:
-    """Return a failed test's message, followed by its traceback."""
-    crash = getattr(report.longrepr, "reprcrash", None)
-    return f"{crash.message}\n\n{report.longreprtext}" if crash else report.longreprtext

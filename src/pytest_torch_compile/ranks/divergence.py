@@ -94,8 +94,9 @@ def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[i
     facts = {rank: seen.facts(check, kind) for rank, seen in ranks.items()}
     keys = {rank: [fact.key for fact in found if fact.during <= whole] for rank, found in facts.items()}
     # The order of graphs may depend on threads, but collectives must have the same order on all ranks.
-    as_story = tuple if kind == "collective" else _as_bag
-    stories: dict[int, Any] = {rank: as_story(own) for rank, own in keys.items()}
+    stories: dict[int, Any] = {
+        rank: tuple(own) if kind == "collective" else frozenset(Counter(own).items()) for rank, own in keys.items()
+    }
     if len(set(stories.values())) == 1:
         later = {rank: [fact.key for fact in found if fact.during > whole] for rank, found in facts.items()}
         # A rank that has made less progress does not count as different: at each position, only the ranks that have
@@ -108,10 +109,6 @@ def _groups(ranks: Mapping[int, RankSeen], check: str, kind: str) -> list[list[i
     for rank, story in stories.items():
         members.setdefault(story, []).append(rank)
     return sorted(members.values(), key=lambda group: (-len(group), len(facts[group[0]]), group))
-
-
-def _as_bag(keys: Sequence[Any]) -> frozenset[Any]:
-    return frozenset(Counter(keys).items())
 
 
 def _finding(ranks: Mapping[int, RankSeen], check: str, sides: Mapping[str, list[list[int]]]) -> Finding:

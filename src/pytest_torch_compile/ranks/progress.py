@@ -8,7 +8,7 @@ import contextlib
 import os
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -17,7 +17,7 @@ from typing import Any
 
 from .._torch.compiled_before import counting_calls
 from ..events import RunningCheck, hearing_progress, running_check
-from ..observation import Collective, Graph, GraphBreak, Location, Observation, Recompile
+from ..observation import Collective, Location, Observation
 
 
 @dataclass(frozen=True)
@@ -49,36 +49,31 @@ class CheckSeen:
 
 def facts_of(seen: Observation) -> list[Fact]:
     """Return the observations that are compared between ranks."""
-    facts = [_graph_break(graph_break) for graph_break in seen.graph_breaks]
-    facts += [_recompile(recompile) for recompile in seen.recompiles]
+    facts = []
+    for broken in seen.graph_breaks:
+        # The field `times` of the graph break is left out, because it increases if a rank compiles the code again.
+        text = f"{broken.category} at {broken.location.shown()}"
+        facts.append(Fact("graph break", (broken.fingerprint,), text, broken.call, broken.location))
+    for again in seen.recompiles:
+        guard = again.guards[0] if again.guards else None
+        # The guard itself is not part of the key, because it contains this rank's sizes.
+        key: tuple[Any, ...] = (again.call, again.frame, guard and guard.cause, guard and guard.names)
+        call = f"call {again.call}: " if again.call else ""
+        facts.append(Fact("recompile", key, f"{call}{again.frame}: {again.guard}", again.call, again.location))
     for one in seen.fallbacks:
         text = f"{one.frame} ran eagerly ({one.why}): {one.detail}"
         facts.append(Fact("eager fallback", (one.call, one.frame, one.why, one.cause), text, one.call, one.location))
-    in_graphs = groupby(seen.collectives, lambda one: (one.compile_id, one.graph))
-    facts += [_collectives(list(found)) for _, found in in_graphs]
-    return facts + [_graph(graph) for graph in seen.graphs]
-
-
-def _graph_break(found: GraphBreak) -> Fact:
-    # The field `times` of the graph break is left out, because it increases if a rank compiles the code again.
-    text = f"{found.category} at {found.location.shown()}"
-    return Fact("graph break", (found.fingerprint,), text, found.call, found.location)
-
-
-def _recompile(found: Recompile) -> Fact:
-    guard = found.guards[0] if found.guards else None
-    # The guard itself is not part of the key, because it contains this rank's sizes.
-    key = (found.call, found.frame, guard and guard.cause, guard and guard.names)
-    call = f"call {found.call}: " if found.call else ""
-    return Fact("recompile", key, f"{call}{found.frame}: {found.guard}", found.call, found.location)
-
-
-def _collectives(found: Sequence[Collective]) -> Fact:
-    """Return one observation for all collectives in a graph, because a graph is observed as a whole."""
-    first = found[0]
-    text = f"{first.graph} graph: {', '.join(map(_collective_text, found))}"
-    key = (first.call, first.graph, *map(_collective_key, found))
-    return Fact("collective", key, text, first.call)
+    # All collectives in a graph are one observation, because a graph is observed as a whole.
+    for (_, graph), in_graph in groupby(seen.collectives, lambda one: (one.compile_id, one.graph)):
+        found = list(in_graph)
+        key = (found[0].call, graph, *map(_collective_key, found))
+        text = f"{graph} graph: {', '.join(map(_collective_text, found))}"
+        facts.append(Fact("collective", key, text, found[0].call))
+    for made in seen.graphs:
+        call = f"call {made.call}: " if made.call else ""
+        ops = " ".join(f"{op} x{times}" if times > 1 else op for op, times in Counter(made.ops).items())
+        facts.append(Fact("graph", (made.call, made.frame, made.ops), f"{call}{made.frame}: {ops}", made.call))
+    return facts
 
 
 def _collective_key(found: Collective) -> tuple[Any, ...]:
@@ -93,12 +88,6 @@ def _collective_key(found: Collective) -> tuple[Any, ...]:
 def _collective_text(found: Collective) -> str:
     over = f"over ranks {', '.join(map(str, found.ranks))}" if found.ranks else ""
     return " ".join(filter(None, [found.op, *found.how, found.size, over]))
-
-
-def _graph(found: Graph) -> Fact:
-    call = f"call {found.call}: " if found.call else ""
-    ops = " ".join(f"{op} x{times}" if times > 1 else op for op, times in Counter(found.ops).items())
-    return Fact("graph", (found.call, found.frame, found.ops), f"{call}{found.frame}: {ops}", found.call)
 
 
 class Recorder:
@@ -119,7 +108,9 @@ class Recorder:
 
     def _hear(self, check: RunningCheck, seen: Observation) -> None:
         number = self._number(check)
-        amount = self._amount(seen)
+        # Many torch events add no observations. This key changes only when there are new ones.
+        lists = (seen.graphs, seen.graph_breaks, seen.recompiles, seen.fallbacks, seen.collectives)
+        amount = (id(seen), *(len(one) for one in lists), id(seen.graphs[-1]) if seen.graphs else 0)
         if self._amounts.get(number) == amount and not check.ended:
             return
         self._amounts[number] = amount
@@ -134,11 +125,6 @@ class Recorder:
             self._write(CheckSeen(check.name, facts, calls, ended=True), number)
         elif new:
             self._write(CheckSeen(check.name, [replace(fact, during=calls) for fact in new], calls), number)
-
-    def _amount(self, seen: Observation) -> tuple[int, ...]:
-        """Return a key that changes only when there are new observations. Many torch events do not add any."""
-        lists = (seen.graphs, seen.graph_breaks, seen.recompiles, seen.fallbacks, seen.collectives)
-        return (id(seen), *(len(one) for one in lists), id(seen.graphs[-1]) if seen.graphs else 0)
 
     def _called(self) -> None:
         if check := running_check():

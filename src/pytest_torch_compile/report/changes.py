@@ -119,16 +119,13 @@ def overview(made: Mapping[str, Any]) -> str:
     width = max((len(test["id"]) for test in tests), default=4)
     head = f"{'test':{width}}  {'verdict':13}" + "".join(f"{name:>12}" for name in _COLUMNS)
     lines = [f"{view.RESULTS[made['summary']['result']]}: {view.sentence(made)}", "", head]
-    lines += [_line(test, width) for test in tests]
+    for test in tests:
+        figures = view.row(test)
+        values = [figures[name] for name in _COLUMNS]
+        shown = ["-" if one is None else f"{one:.2f}" if isinstance(one, float) else str(one) for one in values]
+        lines.append(f"{test['id']:{width}}  {figures['verdict']:13}" + "".join(f"{cell:>12}" for cell in shown))
     for found in view.findings(made):
         place = f"{found.file}:{found.line}"
         lines += ["", f"{found.finding['kind']}: {headline(found.finding)}", f"  {found.test['id']}", f"  at {place}"]
         lines += [f"  fix: {found.finding['hint']}"] if found.finding["hint"] else []
     return "\n".join(map(terminal, lines)) + "\n"
-
-
-def _line(test: Mapping[str, Any], width: int) -> str:
-    figures = view.row(test)
-    shown = [figures[name] for name in _COLUMNS]
-    cells = ["-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value) for value in shown]
-    return f"{test['id']:{width}}  {figures['verdict']:13}" + "".join(f"{cell:>12}" for cell in cells)

@@ -81,8 +81,14 @@ def summary(tests: Sequence[Mapping[str, Any]], exit_status: int) -> dict[str, A
     outcomes = Counter(test["outcome"] for test in tests)
     checks = [check for test in tests for check in test["checks"]]
     speedups = [speed["speedup"] for test in tests for speed in test["speed"] if speed["speedup"]]
+    if outcomes["failed"] or outcomes["error"] or exit_status == 1:
+        result = "failed"
+    elif exit_status not in (0, 5):  # 5 is pytest's "no tests collected"
+        result = "error"
+    else:
+        result = "passed" if sum(outcomes.values()) else "empty"
     return {
-        "result": _result(outcomes, exit_status),
+        "result": result,
         "tests": len(tests),
         **{outcome: outcomes[outcome] for outcome in OUTCOMES},
         "checks": len(checks),
@@ -92,14 +98,6 @@ def summary(tests: Sequence[Mapping[str, Any]], exit_status: int) -> dict[str, A
         "regressions": sum(speed["outcome"] == "regressed" for test in tests for speed in test["speed"]),
         "speedup": math.exp(sum(map(math.log, speedups)) / len(speedups)) if speedups else None,
     }
-
-
-def _result(outcomes: Mapping[str, int], exit_status: int) -> str:
-    if outcomes["failed"] or outcomes["error"] or exit_status == 1:
-        return "failed"
-    if exit_status not in (0, 5):  # 5 is pytest's "no tests collected"
-        return "error"
-    return "passed" if sum(outcomes.values()) else "empty"
 
 
 def point(document: Mapping[str, Any]) -> dict[str, Any]:

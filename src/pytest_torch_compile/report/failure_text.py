@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..findings import CallReport, CompileReport, Finding, Reference
-from ..observation import GraphBreak
 from .safe_text import terminal_block
 
 
@@ -85,10 +84,14 @@ def sequence_table(calls: Sequence[CallReport]) -> str:
 
 def _summary(report: CompileReport) -> str:
     seen, numerics = report.observation, report.numerics
+    owners = ""
+    if any(found.installed for found in seen.graph_breaks):
+        packages = Counter(found.package for found in seen.graph_breaks)
+        owners = f" ({', '.join(f'{number} in {package}' for package, number in packages.items())})"
     parts = [
         count(len(seen.graphs), "graph"),
         count(seen.ops, "op"),
-        count(len(seen.graph_breaks), "graph break") + _by_package(seen.graph_breaks),
+        count(len(seen.graph_breaks), "graph break") + owners,
         count(len(seen.recompiles), "recompile"),
         f"compiled in {seen.compile_seconds.total:.1f} s",
     ]
@@ -106,14 +109,6 @@ def _summary(report: CompileReport) -> str:
     return "Seen: " + ", ".join(parts)
 
 
-def _by_package(breaks: Sequence[GraphBreak]) -> str:
-    """Return a string such as `` (1 in mypackage, 2 in kornia)`` if any break is in an installed package."""
-    packages = Counter(found.package for found in breaks)
-    if not any(found.installed for found in breaks):
-        return ""
-    return f" ({', '.join(f'{number} in {package}' for package, number in packages.items())})"
-
-
 def headline(finding: Finding | Mapping[str, Any]) -> str:
     """Return the one-line message of a finding: ``ranks 0, 1: call 2: output differs from eager: error 0.1, limit 0``.
 
@@ -122,17 +117,13 @@ def headline(finding: Finding | Mapping[str, Any]) -> str:
     """
     data = finding.to_dict() if isinstance(finding, Finding) else finding
     owners = [numbered(noun, data[noun + "s"]) for noun in ("rank", "call") if data.get(noun + "s")]
-    figures = [_figures(data)] if data.get("measure") else []
-    return ": ".join([*owners, data["message"], *figures])
-
-
-def _figures(data: Mapping[str, Any]) -> str:
-    """Describe a measured value and its limit: ``largest error 0.5, limit 0.001 (500x)``. A report stores infinity as
-    null.
-    """
-    measured, limit = (data[name] if data[name] is not None else math.inf for name in ("measured", "limit"))
-    times = f" ({measured / limit:.3g}x)" if 0 < limit < math.inf and measured < math.inf else ""
-    return f"{data['measure']} {number(measured)}, limit {number(limit)}{times}"
+    parts = [*owners, data["message"]]
+    if data.get("measure"):
+        # A report stores infinity as null.
+        measured, limit = (data[name] if data[name] is not None else math.inf for name in ("measured", "limit"))
+        times = f" ({measured / limit:.3g}x)" if 0 < limit < math.inf and measured < math.inf else ""
+        parts.append(f"{data['measure']} {number(measured)}, limit {number(limit)}{times}")
+    return ": ".join(parts)
 
 
 def cudagraphs(runs: Sequence[Mapping[str, Any]]) -> str:

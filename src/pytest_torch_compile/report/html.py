@@ -46,7 +46,10 @@ def page(made: Mapping[str, Any]) -> str:
     # Only results for the same selection of tests have comparable totals.
     own = made.get("selection", "")
     alike = [point for point in made["history"] if point.get("selection", "") == own]
-    names = _names([test["id"] for test in made["tests"]])
+    ids = [test["id"] for test in made["tests"]]
+    # Each name in two lengths, for desktop screens and for phone screens.
+    forms = {form: shortened(ids, width, mark="…") for form, width in (("wide", WIDE), ("narrow", NARROW))}
+    names = {test: {form: forms[form][place] for form in forms} for place, test in enumerate(ids)}
     return environment.get_template("page.html").render(
         made=made,
         sentence=view.sentence(made),
@@ -64,12 +67,6 @@ def _badness(test: Mapping[str, Any]) -> tuple[int, int]:
     """Return the sort key of a test: failures come first, ordered by their worst finding."""
     ranks = [view.rank(finding["kind"]) for check in test["checks"] for finding in check["findings"]]
     return -document.OUTCOMES.index(test["outcome"]), min(ranks, default=9)
-
-
-def _names(ids: Sequence[str]) -> dict[str, dict[str, str]]:
-    """For each test id, return a name shortened for desktop screens and a name shortened for phone screens."""
-    forms = {form: shortened(ids, width, mark="…") for form, width in (("wide", WIDE), ("narrow", NARROW))}
-    return {test: {form: forms[form][place] for form in forms} for place, test in enumerate(ids)}
 
 
 def _test(

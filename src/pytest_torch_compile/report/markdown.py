@@ -45,25 +45,22 @@ def _fill(text: str, pieces: Iterable[str], limit: int) -> str:
 
 def _findings(made: Mapping[str, Any]) -> Iterator[str]:
     for number, item in enumerate(view.findings(made), 1):
-        yield _finding(number, item)
-
-
-def _finding(number: int, item: view.Found) -> str:
-    finding, check = item.finding, item.check or {}
-    head = f"{number}. **{safe_text.markdown(finding['kind'])}** in {code(item.test['id'])}: {code(headline(finding))}"
-    lines = [head, "", f"   at {code(f'{item.file}:{item.line}')}", ""]
-    if evidence := finding["evidence"].splitlines():
-        fenced = block(evidence[:EVIDENCE_LINES], "   ")
-        lines += ["   <details><summary>evidence</summary>", "", *fenced, "", "   </details>", ""]
-    facts = [("cause", finding.get("cause")), ("fix", finding["hint"])]
-    # Details about the whole check appear once, with the check's final finding.
-    if check and finding is check["findings"][-1]:
-        facts += [("diagnosis", line) for line in check.get("diagnosis", [])]
-        facts += [("not torch's default", _setting(one)) for one in check.get("deviations", [])]
-    facts.append(("run again", check.get("rerun")))
-    for title, text in facts:
-        lines += [f"   {title}: {code(text)}", ""] if text else []
-    return "\n".join(lines) + "\n"
+        finding, check = item.finding, item.check or {}
+        kind, test = safe_text.markdown(finding["kind"]), code(item.test["id"])
+        lines = [f"{number}. **{kind}** in {test}: {code(headline(finding))}", ""]
+        lines += [f"   at {code(f'{item.file}:{item.line}')}", ""]
+        if evidence := finding["evidence"].splitlines():
+            fenced = block(evidence[:EVIDENCE_LINES], "   ")
+            lines += ["   <details><summary>evidence</summary>", "", *fenced, "", "   </details>", ""]
+        facts = [("cause", finding.get("cause")), ("fix", finding["hint"])]
+        # Details about the whole check appear once, with the check's final finding.
+        if check and finding is check["findings"][-1]:
+            facts += [("diagnosis", line) for line in check.get("diagnosis", [])]
+            facts += [("not torch's default", _setting(one)) for one in check.get("deviations", [])]
+        facts.append(("run again", check.get("rerun")))
+        for title, text in facts:
+            lines += [f"   {title}: {code(text)}", ""] if text else []
+        yield "\n".join(lines) + "\n"
 
 
 def _setting(deviation: Mapping[str, Any]) -> str:

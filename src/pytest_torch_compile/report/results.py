@@ -23,13 +23,22 @@ def check_entry(report: Mapping[str, Any], root: Path) -> dict[str, Any]:
     instead of a list of ops. Paths are relative, and each location includes its source lines.
     """
     seen = report["observation"]
+    breaks = []
+    for found in seen["graph_breaks"]:
+        # Only the calls in user code that led to a break are of interest, and not the library calls in between.
+        kept = {name: value for name, value in found.items() if name != "stack"}
+        breaks.append({**_placed(kept, root), "callers": [_place(caller, root) for caller in found["callers"]]})
+    recompiles = []
+    for found in seen["recompiles"]:
+        guards = [{**guard, "text": _below(guard["text"], root)} for guard in found["guards"]]
+        recompiles.append({**_placed(found, root), "guards": guards})
     return {
         **{name: report[name] for name in _OF_REPORT},
         "calls": [{**call, "guard": _below(call["guard"], root)} for call in report["calls"]],
         **{name: seen[name] for name in _OF_OBSERVATION},
         "graphs": [{**graph, "ops": len(graph["ops"])} for graph in seen["graphs"]],
-        "graph_breaks": [_break(found, root) for found in seen["graph_breaks"]],
-        "recompiles": [_recompile(found, root) for found in seen["recompiles"]],
+        "graph_breaks": breaks,
+        "recompiles": recompiles,
         "fallbacks": [_placed(found, root) for found in seen["fallbacks"]],
         "findings": [_placed(found, root) for found in report["findings"]],
         **({"plan": _plan(report["plan"], root)} if "plan" in report else {}),
@@ -56,17 +65,6 @@ def speed_entry(result: Mapping[str, Any]) -> dict[str, Any]:
         "speedup": wall["eager"] / wall["compiled"] if wall and wall["compiled"] else None,
         "sample": sample,
     }
-
-
-def _break(found: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """Return a graph break with the calls in user code that led to it; library calls in between are omitted."""
-    kept = {name: value for name, value in found.items() if name != "stack"}
-    return {**_placed(kept, root), "callers": [_place(caller, root) for caller in found["callers"]]}
-
-
-def _recompile(found: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    guards = [{**guard, "text": _below(guard["text"], root)} for guard in found["guards"]]
-    return {**_placed(found, root), "guards": guards}
 
 
 def _below(text: str, root: Path) -> str:
@@ -108,19 +106,15 @@ def relative(file: str, root: Path) -> str:
 def environment() -> dict[str, Any]:
     """Describe the environment of this process; torch is included only if it is already imported."""
     torch = sys.modules.get("torch")
+    # A device that is not initialized is not queried.
+    used = (module for name in ("cuda", "xpu") if (module := getattr(torch, name, None)) and module.is_initialized())
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "torch": str(torch.__version__) if torch else None,
         "cuda": torch.version.cuda if torch else None,
-        "device": _device(torch) if torch else "cpu",
+        "device": next((str(module.get_device_name()) for module in used), "cpu"),
     }
-
-
-def _device(torch: Any) -> str:
-    """Return the name of the accelerator in use, or ``cpu``. A device that is not initialized is not queried."""
-    used = (module for name in ("cuda", "xpu") if (module := getattr(torch, name, None)) and module.is_initialized())
-    return next((str(module.get_device_name()) for module in used), "cpu")
 
 
 def environment_key(where: Mapping[str, Any]) -> str:

@@ -193,21 +193,17 @@ def _lambda_source(function: types.FunctionType) -> str:
         Unwritable: If the source lines contain several lambdas, and the bytecode does not identify the right lambda.
     """
     lines = _source(function)
-    text = textwrap.dedent(lines).strip()
+    text, code = textwrap.dedent(lines).strip(), function.__code__.co_code
     for attempt in (text, f"({text})", text.rstrip(":, "), text[text.find("lambda") :].rstrip("),: \n")):
         try:
             tree = ast.parse(attempt)
         except SyntaxError:
             continue
         found = [ast.get_source_segment(attempt, node) for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
-        alike = [one for one in found if one and _code(one) == function.__code__.co_code]
+        alike = [one for one in found if one and eval(compile(one, "", "eval"), {}).__code__.co_code == code]
         if len(found) == 1 or len(set(alike)) == 1:
             return str((alike or found)[0])
     raise Unwritable("the source line of a lambda contains another lambda")
-
-
-def _code(source: str) -> bytes:
-    return bytes(eval(compile(source, "", "eval"), {}).__code__.co_code)
 
 
 def _namespace(value: Any) -> dict[str, Any]:

@@ -58,8 +58,12 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
     ``fullgraph=True``.
     """
     finding = _worst(report, KINDS)
-    if finding is None:
-        return f"no reproduction: {_why_none(report)}"
+    causes = [finding.cause for finding in report.findings if finding.cause]
+    if finding is None and causes:
+        return f"no reproduction: a torch setting causes the failure: {causes[0]}"
+    if finding is None:  # for example, times and memory depend on the machine
+        kinds = ", ".join(sorted({finding.kind for finding in report.findings})) or "custom-op"
+        return f"no reproduction: not supported for {kinds}"
     if remake.compiling.wrapper is not None:
         return "no reproduction: not supported with a custom compile function"
     end_of_time, reasons, remakes = time.monotonic() + SECONDS, [], [remake]
@@ -88,15 +92,6 @@ def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:
     order = {kind: i for i, kind in enumerate(kind for kinds in SEVERITIES for kind in kinds)}
     findings = [finding for finding in report.findings if finding.kind in kinds and not finding.cause]
     return min(findings, key=lambda finding: order[finding.kind], default=None)
-
-
-def _why_none(report: CompileReport) -> str:
-    """Return the reason why no script can be written: a torch setting causes the failure, or the findings are of kinds
-    that a script cannot reproduce. For example, times and memory depend on the machine.
-    """
-    if causes := [finding.cause for finding in report.findings if finding.cause]:
-        return f"a torch setting causes the failure: {causes[0]}"
-    return f"not supported for {', '.join(sorted({finding.kind for finding in report.findings})) or 'custom-op'}"
 
 
 def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:

@@ -147,7 +147,13 @@ def _marked(work: Work) -> Iterator[None]:
 
 
 def _constants(writer: Writer, finding: Finding, work: Work, remake: Remake) -> dict[str, str]:
-    options = _options(writer, remake.compiling)
+    compiling = remake.compiling
+    chosen: dict[str, Any] = {"fullgraph": compiling.fullgraph, "backend": compiling.backend, "mode": compiling.mode}
+    chosen |= {"options": compiling.options, "dynamic": compiling.dynamic, **newer_arguments(compiling.more)}
+    written = {name: writer.expression(value, name) for name, value in chosen.items() if value is not None}
+    # A script shows only the arguments that differ from the defaults of ``torch.compile``.
+    usual = {"fullgraph": "False", "backend": "'inductor'"}
+    options = {name: value for name, value in written.items() if value != usual.get(name)}
     constants = {
         "KIND": repr(finding.kind),
         "OPTIONS": _mapping(options),
@@ -169,15 +175,6 @@ def _constants(writer: Writer, finding: Finding, work: Work, remake: Remake) -> 
         constants["COUNTED"] = _mapping({name: options[name] for name in _COUNTED if name in options})
         constants["LIMIT"] = repr(int(finding.limit or 0) + accepted)
     return constants
-
-
-def _options(writer: Writer, compiling: Compiling) -> dict[str, str]:
-    """Return the non-default arguments of ``torch.compile``, as source."""
-    options: dict[str, Any] = {"fullgraph": compiling.fullgraph, "backend": compiling.backend, "mode": compiling.mode}
-    options |= {"options": compiling.options, "dynamic": compiling.dynamic, **newer_arguments(compiling.more)}
-    written = {name: writer.expression(value, name) for name, value in options.items() if value is not None}
-    usual = {"fullgraph": "False", "backend": "'inductor'"}
-    return {name: value for name, value in written.items() if value != usual.get(name)}
 
 
 def _mapping(options: dict[str, str]) -> str:

@@ -119,20 +119,15 @@ class Writer:
         if isinstance(value, logging.Logger):
             return f"{self.definitions.name_of(logging)}.getLogger({value.name!r})"
         slots = any("__slots__" in vars(one) for one in kind.__mro__[:-1])
-        if not is_users(kind) or slots or issubclass(kind, (list, dict, tuple, set, str, int)):
-            return self._pickled(value, hint)
+        # Other objects, such as a library's model configuration, are stored in the script's .pt file.
+        is_stored = not is_users(kind) or slots or issubclass(kind, (list, dict, tuple, set, str, int))
+        if is_stored and kind.__module__.partition(".")[0] in sys.stdlib_module_names | {"torch"}:
+            raise Unwritable(f"{hint}, a {kind.__module__}.{kind.__qualname__}, cannot be written as source")
+        if is_stored:
+            return self._store(value)
         self.helpers[NEW_OBJECT] = None
         given = [f"{name}={self.expression(part, name)}" for name, part in vars(value).items()]
         return self._named(value, hint, f"new_object({', '.join([self.definitions.name_of(kind), *given])})")
-
-    def _pickled(self, value: Any, hint: str) -> str:
-        """Store an object, such as a library's model configuration, in the script's .pt file, and return the expression
-        that reads it. Raise ``Unwritable`` for an object of torch or of the standard library.
-        """
-        kind = type(value)
-        if kind.__module__.partition(".")[0] in sys.stdlib_module_names | {"torch"}:
-            raise Unwritable(f"{hint}, a {kind.__module__}.{kind.__qualname__}, cannot be written as source")
-        return self._store(value)
 
     def _named(self, value: Any, hint: str, expression: str) -> str:
         """Create a variable for a value that other values can reference, and return the variable's name."""

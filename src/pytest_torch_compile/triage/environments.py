@@ -68,7 +68,8 @@ def environment(given: str, install: Sequence[str], folder: Path | None = None) 
         if not os.access(python, os.X_OK) or python.is_dir():
             raise TriageError(f"{given!r} is neither a torch release, such as 2.13.0, nor an interpreter") from None
         return _examined(python)
-    return _made(release, install, folder or _cache())
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return _made(release, install, folder or caches / "pytest-torch-compile" / "environments")
 
 
 def default_install() -> list[str]:
@@ -152,11 +153,6 @@ def _ours() -> list[str]:
         extras = "[ranks,report,speed]"
         return ["-e", path + extras] if source.get("dir_info", {}).get("editable") else [path + extras]
     return [f"pytest-torch-compile[ranks,report,speed]=={__version__}"]
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "pytest-torch-compile" / "environments"
 
 
 def _run(command: Sequence[str]) -> None:

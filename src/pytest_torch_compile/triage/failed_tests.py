@@ -104,18 +104,15 @@ def runs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Result]:
         before = runs.get(test, Result("passed"))
         outcome, failures = before.outcome, before.failures
         expected = report["outcome"] == "skipped" and "wasxfail" in report
-        if expected or (report["outcome"] == "failed" and not _is_unexpected_pass(report)):
+        # A test that passed despite a strict ``xfail`` marker is reported as failed.
+        unexpected = ("[XPASS(strict)]", NO_LONGER_FAILS)
+        if expected or (report["outcome"] == "failed" and not str(report["longrepr"]).startswith(unexpected)):
             own = [replace(failure, expected=expected) for failure in _failures(test, report)]
             outcome, failures = "failed", (*failures, *own)
         elif report["outcome"] == "skipped" and outcome == "passed":
             outcome = "skipped"
         runs[test] = Result(outcome, before.seconds + float(report.get("duration", 0.0)), failures)
     return runs
-
-
-def _is_unexpected_pass(report: Mapping[str, Any]) -> bool:
-    """Return whether a test is reported as failed only because it passed despite a strict ``xfail`` marker."""
-    return str(report["longrepr"]).startswith(("[XPASS(strict)]", NO_LONGER_FAILS))
 
 
 def _failures(test: str, report: Mapping[str, Any]) -> list[Failure]:
@@ -233,7 +230,11 @@ def _of_traceback(test: str, shown: Any) -> Failure:
         entries = (shown.get("reprtraceback") or {}).get("reprentries", [])
     text = "\n".join(line for entry in entries for line in entry["data"].get("lines") or ())
     text = portable(text or str(shown))
-    message = str(crash.get("message") or _last_line(text))
+    # pytest marks the lines of an error. In a chain of exceptions, the last error is the final one.
+    marked = re.findall(r"^E +(\S.*)$", text, re.MULTILINE)
+    named = [line for line in marked if re.match(r"[A-Za-z_][\w.]*: ", line)]
+    plain = [line.strip() for line in text.splitlines() if line.strip()] or ["no message"]
+    message = str(crash.get("message") or (named[-1:] or marked[:1] or plain[-1:])[0])
     places = [entry["data"].get("reprfileloc") or {} for entry in entries]
     files = [str(place["path"]) for place in places if "path" in place]
     where = place_of({"file": files[-1]}) if files else ""
@@ -244,16 +245,6 @@ def _of_traceback(test: str, shown: Any) -> Failure:
     kind = error[1].rpartition(".")[2] if error else "AssertionError" if message.startswith("assert ") else "error"
     what = _normalised(message[error.end() :] if error else message)
     return Failure(test, Cause(kind, what, where), _by_files("\n".join(files)), message, text)
-
-
-def _last_line(text: str) -> str:
-    """Return the line that pytest marks as the error (in a chain of exceptions, the final error). If no line is marked,
-    return the last line.
-    """
-    marked = re.findall(r"^E +(\S.*)$", text, re.MULTILINE)
-    named = [line for line in marked if re.match(r"[A-Za-z_][\w.]*: ", line)]
-    plain = [line.strip() for line in text.splitlines() if line.strip()] or ["no message"]
-    return str((named[-1:] or marked[:1] or plain[-1:])[0])
 
 
 def _by_files(text: str, otherwise: Route = Route.OWN_CODE) -> Route:

@@ -80,7 +80,12 @@ def grouped(old: Runs, new: Runs, old_again: Runs, new_again: Runs) -> list[Grou
         groups.setdefault((status, failure.cause), []).append(failure)
     ordered = sorted(groups.items(), key=lambda item: (list(Status).index(item[0][0]), -len(item[1]), str(item[0][1])))
     seconds = {test: run.seconds for runs in (old, new) for test, run in runs.items()}
-    return [_group(status, cause, failures, seconds) for (status, cause), failures in ordered]
+    made = []
+    for (status, cause), failures in ordered:
+        fastest = min(failures, key=lambda failure: (seconds.get(failure.test, 0.0), failure.test))
+        tests = tuple(sorted({failure.test for failure in failures}))
+        made.append(Group(status, cause, fastest.route, tests, fastest))
+    return made
 
 
 def _failures(runs: Runs) -> list[Failure]:
@@ -104,11 +109,6 @@ def _has(runs: Runs, failure: Failure) -> bool:
     """Return whether a failure's test fails for the same cause in ``runs``."""
     run = runs.get(failure.test)
     return run is not None and any(failure.cause.may_be(other.cause) for other in run.failures)
-
-
-def _group(status: Status, cause: Cause, failures: Sequence[Failure], seconds: Mapping[str, float]) -> Group:
-    fastest = min(failures, key=lambda failure: (seconds.get(failure.test, 0.0), failure.test))
-    return Group(status, cause, fastest.route, tuple(sorted({failure.test for failure in failures})), fastest)
 
 
 def to_reproduce(groups: Sequence[Group], statuses: Collection[Status]) -> list[str]:
