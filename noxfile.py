@@ -121,7 +121,7 @@ def gpu(session: nox.Session) -> None:
     chosen = session.posargs or ["suites"]
     workers = ("-n", "auto", "--maxprocesses", "16", "--dist", "worksteal")
     session.run("python", "-m", "pytest", *workers, "--compile-device=cuda", "--benchmark-skip", *chosen, env=WORKERS)
-    # One worker for each GPU. pytest-benchmark does not support --benchmark-only together with pytest-xdist.
+    # pytest-benchmark does not support --benchmark-only together with pytest-xdist.
     speed = ("-n", "auto", "--dist", "worksteal", "-k", "test_speed", "--compile-perf=gate", "-rfE")
     session.run("python", "-m", "pytest", *speed, *chosen, env=BYTECODE)
 
