@@ -200,7 +200,7 @@ def test_a_missing_baseline_is_said(project: Project) -> None:
     result.assert_outcomes(passed=1, warnings=1)
     result.stdout.fnmatch_lines(
         [
-            f"*CompileSpeedWarning: {TEST}: no-baseline: no baseline exists for {ENVIRONMENT} in *",
+            f"*CompilePlanWarning: {TEST}: no-baseline: no baseline exists for {ENVIRONMENT} in *",
             f"{TEST}  no-baseline*",
         ]
     )
@@ -286,7 +286,7 @@ def test_plans_of_check_plan_leave_the_other_baselines_alone(project: Project) -
 
 def test_a_second_call_in_one_test_is_refused(project: Project) -> None:
     project.write(TESTS + "    compile_benchmark(Block().bfloat16(), x)\n")
-    project.run().stdout.fnmatch_lines(["E *compile_benchmark can be called only once in each test"])
+    project.run().stdout.fnmatch_lines(["E *only one plan can be compared with the baseline in each test"])
 
 
 def test_with_a_cuda_device_it_measures_as_before(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,3 +367,53 @@ def test_two_revisions_are_compared_by_their_planned_counts(
     out = capsys.readouterr().out
     assert "planned counts (nothing was measured):\n  regressed    test_block.py::test_block  kernels " in out
     assert f"at test_block.py:{line_of(tests, 'scaled(F.silu')} in forward" in out and "times relative to" not in out
+
+
+CHECKED = TESTS.replace("def test_block(compile_benchmark):", "def test_block(compile_check):").replace(
+    "compile_benchmark(Block().bfloat16(), x, train=True)",
+    "compile_check(Block().bfloat16(), x, train=True, plan=True)",
+)
+
+
+def test_a_check_is_planned_where_it_is_asked_for(project: Project) -> None:
+    project.write(
+        CHECKED
+        + "\n\ndef test_not_asked_for(compile_check):\n    compile_check(torch.nn.Linear(4, 4), torch.ones(1, 4))\n"
+    )
+    result = project.run("--compile-update-baselines")
+    result.assert_outcomes(passed=2)
+    (stored,) = json.loads(project.baseline.read_text())["tests"]
+    assert (stored["fullname"], stored["counts"]["graphs"]) == (TEST, 1)
+
+    result = project.run()
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines([f"{TEST}  pass *"])
+    result.stdout.no_fnmatch_line("*unused baseline*")
+
+    project.write(CHECKED.replace(GATE, PLANTED["opaque op"]))
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*structure: planned for H100: kernels *"])
+
+
+def test_the_marker_asks_for_a_plan_of_the_last_call(project: Project) -> None:
+    project.write(
+        "import pytest, torch\n"
+        "from pytest_torch_compile import call\n"
+        "@pytest.mark.torch_compile(plan=True, dynamic=True)\n"
+        "def test_block(compile_check):\n"
+        "    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU())\n"
+        "    compile_check(model, calls=[call(torch.ones(size, 8)) for size in (2, 3)])\n"
+    )
+    project.run("--compile-update-baselines").assert_outcomes(passed=1)
+    (stored,) = json.loads(project.baseline.read_text())["tests"]
+    counts = stored["counts"]
+    assert (counts["kernels"], counts["library_calls"], counts["graphs"], counts["recompiles"]) == (1, 1, 1, 0)
+
+
+def test_a_check_that_fails_is_not_planned(project: Project) -> None:
+    project.write(CHECKED.replace(GATE, PLANTED["lost fusion"]))
+    result = project.run("--compile-update-baselines")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*graph-break: *"])
+    assert not project.baseline.exists()

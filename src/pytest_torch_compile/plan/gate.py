@@ -1,4 +1,4 @@
-"""``--compile-plan``: plan a speed test's target instead of measuring it, and compare the plan with the baseline."""
+"""``--compile-plan``: plan the target of a speed test or a check, and compare the plan with the baseline."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from .check_plan import concluded, plan_text, prepared, run_tasks
 from .collect import Work
 from .records import Plan
 
-# A speed test has no limits for findings of these kinds. Instead, their numbers are compared with the baseline.
+# A plan has no limits for findings of these kinds. Instead, their numbers are compared with the baseline.
 COUNTED_KINDS = frozenset({"graph-break", "recompile", "cudagraph-skip"})
 SECONDS = 600.0
 
 
 @dataclass(frozen=True)
 class PlannedTest:
-    """The result of a planned speed test, as JSON-ready data, and the failure to raise, if any."""
+    """The result of a planned test, as JSON-ready data, and the failure to raise, if any."""
 
     result: dict[str, Any]
     failure: CompileCheckFailed | None
@@ -44,18 +44,18 @@ class PlannedTest:
 def planned_test(
     test: str,
     target: Any,
-    args: Sequence[Any],
+    calls: Sequence[Call],
     options: Mapping[str, Any],
     *,
     folder: Path,
     allow_more: AllowMore | None = None,
 ) -> PlannedTest:
-    """Plan ``target(*args)`` for the GPU that ``--compile-plan`` specifies, and compare the planned counts with the
+    """Plan calls of ``target`` for the GPU that ``--compile-plan`` specifies, and compare the planned counts with the
     baseline.
 
-    ``options`` are the keyword arguments of ``measure_compile``. The plan contains two calls. The second call is warm,
-    as in a measurement, and its recompiles are counted. With ``--compile-perf=track`` or
-    ``--compile-update-baselines``, a worse count is not a failure.
+    ``options`` are keyword arguments of ``measure_compile`` or ``check_compile``; options that only limit or compare
+    something are ignored. With ``--compile-perf=track`` or ``--compile-update-baselines``, a worse count is not a
+    failure.
 
     Raises:
         CompileCheckFailed: If the plan cannot be completed, for example because the target does not compile, or if the
@@ -64,7 +64,7 @@ def planned_test(
             ``--compile-plan``.
     """
     gpu = str(settings.current.plan)
-    plan = _plan(target, args, options, gpu)
+    plan = _plan(target, calls, options, gpu)
     if plan.findings:
         announce(plan)
         raise CompileCheckFailed(plan.text, plan, plan.findings)
@@ -90,8 +90,8 @@ def planned_test(
     return PlannedTest({"test": test, **plan.compared, "entry": entry}, failure)
 
 
-def _plan(target: Any, args: Sequence[Any], options: Mapping[str, Any], gpu: str) -> Plan:
-    """Plan two calls of the target, and remove the findings whose kinds are in ``COUNTED_KINDS``."""
+def _plan(target: Any, calls: Sequence[Call], options: Mapping[str, Any], gpu: str) -> Plan:
+    """Plan the calls, and remove the findings whose kinds are in ``COUNTED_KINDS``."""
     given = dict(options)
     backend, compile = given.get("backend") or "inductor", given.get("compile")
     if backend != "inductor" or compile is not None:
@@ -105,11 +105,10 @@ def _plan(target: Any, args: Sequence[Any], options: Mapping[str, Any], gpu: str
         given.get("mode"),
         dict(given["options"]) if given.get("options") is not None else None,
         given.get("dynamic"),
-        given.get("fullgraph", False),
+        bool(given.get("fullgraph")),
     )
     work = Work(compiling, given.get("train", False), given.get("optimizer"), dynamic_dims=given.get("dynamic_dims"))
-    call = Call(tuple(args), dict(given.get("kwargs") or {}))
-    task = prepared(uncompiled(target), [call, call], work, as_card(gpu), Budget())
+    task = prepared(uncompiled(target), calls, work, as_card(gpu), Budget())
     with doing(f"planning for {gpu}"):
         ended = run_tasks([task], settings.current.timeout or SECONDS)
     plan = concluded(task, ended.value[0] if ended.value else ended)

@@ -34,6 +34,7 @@ from ..speed.measuring.device import DeviceBusy
 from ..speed.measuring.stack_depth import with_spare_stack
 from ..speed.sample import PRECISION, SECONDS, SpeedSample
 from . import in_child, payload
+from .planned import compare_plan
 
 if TYPE_CHECKING:
     from ..speed.measuring.bench import Bench
@@ -146,19 +147,13 @@ class CompileBenchmark:
             return None
 
     def _plan(self, target: Any, args: Sequence[Any], chosen: Mapping[str, Any], allow_more: AllowMore | None) -> None:
-        from ..plan.gate import planned_test
+        from ..legs.calls import Call
 
-        if payload.of(self._item).plans:
-            raise CompileUsageError(f"{FIXTURE} can be called only once in each test")
         # Without this, pytest-benchmark warns during the teardown that its fixture was not used.
         self._request.addfinalizer(lambda: setattr(self._benchmark, "skipped", True))
-        test = self._item.nodeid
-        planned = planned_test(test, target, args, chosen, folder=self._baselines, allow_more=allow_more)
-        payload.of(self._item).plans.append(planned.result)
-        if planned.failure:
-            raise planned.failure
-        if planned.result["outcome"] == "no-baseline" and not settings.current.update_baselines:
-            warnings.warn(CompileSpeedWarning(f"{test}: no-baseline: {planned.result['summary']}"), stacklevel=3)
+        # The second call is warm, as in a measurement, and its recompiles are counted.
+        calls = [Call(tuple(args), dict(chosen.get("kwargs") or {}))] * 2
+        compare_plan(self._item, target, calls, chosen, allow_more)
 
     def _time(self, bench: Any) -> None:
         leg = bench.legs["compiled"]

@@ -11,6 +11,7 @@ import pytest
 
 from .. import settings
 from .._torch.warning_filters import calm
+from .planned import compare_plan
 from .usage import MARKER
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from ..findings import CompileReport
     from ..numerics import Tolerances
+
+
+PLAN = "plan"  # an option of the fixture compile_check, in addition to the options of check_compile
 
 
 @pytest.fixture
@@ -47,8 +51,13 @@ def compile_check(
 ) -> Iterator[Callable[..., CompileReport]]:
     """check_compile with this test's options. In order of precedence, options come from the call, the test's markers,
     compile_options, and the command line.
+
+    With the option plan=True, under --compile-plan, the calls are also planned for a GPU, and the planned counts are
+    compared with their baseline.
     """
     with calm():
+        import torch
+
         from ..check.check_compile import KEYWORDS, check_compile
         from ..legs.calls import as_calls
         from ..legs.converted import on_device
@@ -57,10 +66,15 @@ def compile_check(
 
     def check(target: Callable[..., Any], /, *args: Any, **keywords: Any) -> CompileReport:
         __tracebackhide__ = True
-        options, kwargs = KEYWORDS.split(target, args, keywords)
+        options, kwargs = replace(KEYWORDS, options=KEYWORDS.options | {PLAN}).split(target, args, keywords)
         calls = as_calls(args, kwargs, options.pop("calls", None))
+        chosen = defaults | options
+        plans = chosen.pop(PLAN, False)
         with on_device(target, calls, settings.current.device) as there:
-            return check_compile(target, calls=there, **defaults | options)
+            report = check_compile(target, calls=there, **chosen)
+            if plans and settings.current.plan and not torch.cuda.is_available():
+                compare_plan(request.node, target, there, {**chosen, "fullgraph": report.checked_mode == "fullgraph"})
+            return report
 
     yield check
 
@@ -91,7 +105,7 @@ def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any
 
     # compile_options can contain options for compile_check and for compile_benchmark. Each of these fixtures ignores
     # the other's options.
-    known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"} | BENCH_OPTIONS)
+    known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"} | BENCH_OPTIONS | {PLAN})
     test = request.node.nodeid
     known.require_known(compile_options, f"compile_options of {test}")
     options = dict(compile_options)

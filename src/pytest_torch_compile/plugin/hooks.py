@@ -32,6 +32,7 @@ _OUTER: pytest.StashKey[settings.Settings] = pytest.StashKey()
 _FOLDER: pytest.StashKey[CacheFolder] = pytest.StashKey()
 _CACHE_LINES: pytest.StashKey[list[str]] = pytest.StashKey()
 _SPEED_TESTS: pytest.StashKey[list[str]] = pytest.StashKey()
+_PLANNABLE_TESTS: pytest.StashKey[list[str]] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -108,7 +109,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from ..plan.planned_counts import PlanSession
 
         folder = settings.below_root(root, chosen.baselines)
-        register(PlanSession(folder, _planned, _speed_tests, unwritten.say), "torch-compile-plan")
+        register(PlanSession(folder, _planned, _plannable_tests, unwritten.say), "torch-compile-plan")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -151,9 +152,10 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Record all collected speed tests before any test is deselected."""
+    """Record all collected speed tests, and tests that may have a plan, before any test is deselected."""
     if not (items and all(map(usage.shows_existing, items))):
         config.stash[_SPEED_TESTS] = [item.nodeid for item in items if usage.is_speed_test(item)]
+        config.stash[_PLANNABLE_TESTS] = [item.nodeid for item in items if usage.can_be_planned(item)]
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
@@ -282,11 +284,19 @@ def _speed_summary(reporter: pytest.TerminalReporter, config: pytest.Config, tim
 
 
 def _planned(reporter: pytest.TerminalReporter) -> list[tuple[bool, dict[str, Any]]]:
-    """Return a (passed, result) pair for each speed test that ``--compile-plan`` planned instead of measuring it."""
+    """Return a (passed, result) pair for each test that was planned, under ``--compile-plan``."""
     return [(report.passed, result) for report, sent in payload.received(reporter) for result in sent.plans]
 
 
 def _speed_tests(config: pytest.Config) -> tuple[list[str], list[str]]:
     """Return the collected speed tests, and the file of each command-line argument that selects tests by id."""
-    selected = [argument.split("::")[0] for argument in config.args if "::" in argument]
-    return config.stash.get(_SPEED_TESTS, []), selected
+    return config.stash.get(_SPEED_TESTS, []), _partly_selected(config)
+
+
+def _plannable_tests(config: pytest.Config) -> tuple[list[str], list[str]]:
+    """Return the collected tests that may have a plan, and the files in which tests were selected by id."""
+    return config.stash.get(_PLANNABLE_TESTS, []), _partly_selected(config)
+
+
+def _partly_selected(config: pytest.Config) -> list[str]:
+    return [argument.split("::")[0] for argument in config.args if "::" in argument]

@@ -30,8 +30,9 @@ OPTIONS: dict[str, str] = {
     "perf": "speed tests: off (only pytest-benchmark times them), track (report "
     "regressions without failing) or gate (fail on regressions)",
     "plan": "GPU to plan for, such as H100; on a machine without a CUDA device, speed tests are then not timed; "
-    "instead, Inductor generates code for this GPU, and a test fails if the number of kernels or another count of this "
-    "code is worse than in the baseline (with --compile-perf=track, the test only reports the change)",
+    "instead, and for checks with plan=True, Inductor generates code for this GPU, and a test fails if the number of "
+    "kernels or another count of this code is worse than in the baseline (with --compile-perf=track, the test only "
+    "reports the change)",
     "baselines": "folder for baselines, relative to the root directory (default: baselines)",
     "timeout": "time limit for each check in seconds, or for the whole test under --compile-isolate (default: none, "
     "or 30 minutes under --compile-isolate); a check that exceeds the limit fails and reports the line where it hung",

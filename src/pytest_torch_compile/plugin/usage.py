@@ -17,8 +17,8 @@ from .._torch.deviations import note_before_tests, note_left_by
 from .._torch.warning_filters import calm
 
 MARKER = "torch_compile"
-SPEED_FIXTURE = "compile_benchmark"
-FIXTURES = {SPEED_FIXTURE, "compile_check", "compile_options", "compile_tolerances", "compile_device"}
+SPEED_FIXTURE, CHECK_FIXTURE = "compile_benchmark", "compile_check"
+FIXTURES = {SPEED_FIXTURE, CHECK_FIXTURE, "compile_options", "compile_tolerances", "compile_device"}
 COMPILED_BEFORE: pytest.StashKey[list[CodeType]] = pytest.StashKey()
 _GUARDED: pytest.StashKey[bool] = pytest.StashKey()
 # A file that uses the plugin contains at least one of these names.
@@ -57,6 +57,11 @@ def shows_existing(item: pytest.Item) -> bool:
 def is_speed_test(item: pytest.Item) -> bool:
     """Return whether a test measures speed."""
     return SPEED_FIXTURE in getattr(item, "fixturenames", ())
+
+
+def can_be_planned(item: pytest.Item) -> bool:
+    """Return whether ``--compile-plan`` may create a plan for a test."""
+    return not {SPEED_FIXTURE, CHECK_FIXTURE}.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def starts_fresh(item: pytest.Item) -> bool:
