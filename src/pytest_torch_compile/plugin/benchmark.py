@@ -135,8 +135,6 @@ class CompileBenchmark:
                     sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)
                     self._time(bench)
                 del bench
-            if sample.memory:
-                turns.need_only(uuid, round(sample.memory.compiled))
             if cold_start and not os.environ.get(fresh_process.CONFIRMS):
                 sample = self._with_start(sample)
             fresh_process.leave_sample(self._item.nodeid, sample)
@@ -238,10 +236,11 @@ class CompileBenchmark:
             fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache, memory={self._item.nodeid: needed}
         )
         samples = self._in_fresh_processes(run)
-        if first.start is None:
-            yield from samples
-        else:  # measure cold starts last, when no other process compiles
-            yield from map(self._with_start, list(samples))
+        with turns.needing_only(own, round(first.memory.compiled) if first.memory else 0):
+            if first.start is None:
+                yield from samples
+            else:  # measure cold starts last, when no other process compiles
+                yield from map(self._with_start, list(samples))
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
         uuid = sample.environment.get("uuid", "cpu")

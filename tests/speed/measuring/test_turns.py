@@ -217,11 +217,12 @@ def test_a_test_waits_for_memory_and_returns_it(start: Start, tmp_path: Path) ->
     with turns.memory_for_test("GPU-1", 60 * GB):
         assert process.wait(10)
         assert reserved(tmp_path) == 60 * GB
-        turns.need_only("GPU-1", 20 * GB)
-        assert reserved(tmp_path) == 20 * GB
+        with turns.needing_only("GPU-1", 20 * GB):
+            assert reserved(tmp_path) == 20 * GB
+        assert reserved(tmp_path) == 60 * GB
     assert reserved(tmp_path) == 0
-    turns.need_only("GPU-1", 20 * GB)
-    assert reserved(tmp_path) == 0, "outside a test, nothing is reserved"
+    with turns.needing_only("GPU-1", 20 * GB):
+        assert reserved(tmp_path) == 0, "outside a test, nothing is reserved"
 
 
 def reserved(folder: Path) -> int:

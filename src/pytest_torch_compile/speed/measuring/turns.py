@@ -95,8 +95,8 @@ def _others_paused(uuid: str) -> Iterator[None]:
     # In a session of its own, so that a signal to this process's group does not kill it before it resumes the others.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
     try:
-        assert process.stdout and process.stdin
-        if int(process.stdout.readline()):
+        assert process.stdout
+        if process.stdout.readline().strip() not in (b"", b"0"):  # the number of processes that are now paused
             time.sleep(SETTLE_SECONDS)
         yield
     finally:
@@ -133,10 +133,20 @@ def memory_for_test(uuid: str, needed: int | None) -> Iterator[None]:
         _set(uuid, _states[uuid].may_be_paused, 0)
 
 
-def need_only(uuid: str, needed: int) -> None:
-    """Reserve only this much memory from now on, because the test has freed the rest."""
-    if uuid in _files and _states[uuid].reserved:
-        _set(uuid, _states[uuid].may_be_paused, needed)
+@contextmanager
+def needing_only(uuid: str, needed: int) -> Iterator[None]:
+    """Inside the ``with`` block, reserve only this much memory, because the test does not measure there. The processes
+    that confirm the test's result need the rest.
+    """
+    before = _states[uuid].reserved if uuid in _files else 0
+    if not before:
+        yield
+        return
+    _set(uuid, _states[uuid].may_be_paused, min(needed, before))
+    try:
+        yield
+    finally:
+        _set(uuid, _states[uuid].may_be_paused, before)
 
 
 def _reserve(uuid: str, needed: int, usable: int) -> bool:
