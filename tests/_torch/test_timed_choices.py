@@ -31,7 +31,7 @@ def test_each_alternative_is_timed_in_a_turn(monkeypatch: pytest.MonkeyPatch) ->
     assert pad_mm.get_do_bench is before
 
 
-def test_inductor_asks_for_the_function_whenever_it_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inductor_asks_for_the_function_whenever_it_times() -> None:
     """If torch keeps the function in a variable, the turns have no effect."""
     import inspect
 

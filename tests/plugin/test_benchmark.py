@@ -57,7 +57,7 @@ CONFTEST = """
         monkeypatch.setattr(measure, "environment_of", described)
         monkeypatch.setattr(measure.Bench, "measure", lambda self, **options: figures("SLOWER"))
         monkeypatch.setattr(confirm, "fresh_samples", again)
-        monkeypatch.setattr(turns, "users", lambda uuid: int(os.environ.get("USERS", "1")))
+        monkeypatch.setattr(turns, "can_be_paused", lambda uuid: "WORKER" in os.environ)
 
     def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(f"asked for {len(ASKED)} further")
@@ -171,13 +171,14 @@ def test_slower_kernels_fail_the_test_itself(project: pytest.Pytester, monkeypat
     assert 'failures="1"' in (project.path / "junit.xml").read_text()
 
 
-@pytest.mark.parametrize(("users", "at_most"), [("1", "7"), ("15", "2")])
-def test_while_other_tests_compile_a_change_is_confirmed_by_few_processes_at_a_time(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, users: str, at_most: str
+@pytest.mark.parametrize(("worker", "at_most"), [(False, "7"), (True, "2")])
+def test_beside_other_workers_a_change_is_confirmed_by_few_processes_at_a_time(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, worker: bool, at_most: str
 ) -> None:
     record(project)
     monkeypatch.setenv("SLOWER", "0.05,0.045")
-    monkeypatch.setenv("USERS", users)
+    if worker:
+        monkeypatch.setenv("WORKER", "")
     result = run(project, "-s")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"*further compilation, at most {at_most}", "*over 4 more compilations*"])

@@ -79,7 +79,7 @@ def test_cold_and_warm_start_share_a_cache_of_their_own(monkeypatch: pytest.Monk
 def three_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(gpus, "nvidia_smi", lambda query: [["0", "GPU-a"], ["1", "GPU-b"], ["2", "GPU-c"]])
     monkeypatch.setattr(confirm, "first_free", lambda names: first_free(names, tmp_path))
-    monkeypatch.setattr(gpus, "room", lambda uuid: 1)
+    monkeypatch.setattr(gpus, "room", lambda uuid, needed: 1)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
@@ -96,11 +96,11 @@ def test_gpus_measure_at_once_each_in_a_cache_of_its_own(monkeypatch: pytest.Mon
         return {"a": SAMPLE}, Ended(0, "")
 
     monkeypatch.setattr(confirm, "run", run)
-    assert list(confirm.fresh_samples(CHILD, 2, own="GPU-b", cache=None)) == [SAMPLE, SAMPLE]
+    assert list(confirm.fresh_samples(CHILD, 2, devices=["GPU-b", "GPU-a"], cache=None)) == [SAMPLE, SAMPLE]
     assert sorted(seen) == [("GPU-a", "GPU-a"), ("GPU-b", "GPU-b")]
     assert len(caches) == 2
     caches.clear()
-    kept = list(confirm.fresh_samples(CHILD, 2, own="GPU-b", cache="kept"))
+    kept = list(confirm.fresh_samples(CHILD, 2, devices=["GPU-b", "GPU-a"], cache="kept"))
     assert [sample.kept_cache for sample in kept] == [True, True]
     assert caches == {"kept"}
 
@@ -120,10 +120,9 @@ def test_no_more_processes_run_at_once_than_there_is_room_for(monkeypatch: pytes
         return {"a": SAMPLE}, Ended(0, "")
 
     monkeypatch.setattr(confirm, "run", run)
-    monkeypatch.setattr(gpus, "room", lambda uuid: 2)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    monkeypatch.setattr(gpus, "room", lambda uuid, needed: 2)
     with ThreadPoolExecutor(2) as pool:
-        tests = [pool.submit(list, confirm.fresh_samples(CHILD, 4, own="GPU-b", cache=None)) for _ in range(2)]
+        tests = [pool.submit(list, confirm.fresh_samples(CHILD, 4, devices=["GPU-b"], cache=None)) for _ in range(2)]
     assert [test.result() for test in tests] == [[SAMPLE] * 4] * 2
     assert max(most) == 2
 
@@ -140,10 +139,10 @@ def test_a_process_that_fails_does_not_stop_the_others_from_measuring(monkeypatc
         return {"a": SAMPLE}, Ended(0, "")
 
     monkeypatch.setattr(confirm, "run", run)
-    assert list(confirm.fresh_samples(CHILD, 2, own="GPU-b", cache=None)) == [SAMPLE]
+    assert list(confirm.fresh_samples(CHILD, 2, devices=["GPU-b", "GPU-a"], cache=None)) == [SAMPLE]
     first.release()
     with pytest.raises(confirm.NoFigures, match="out of memory"):
-        list(confirm.fresh_samples(CHILD, 1, own="GPU-b", cache=None))
+        list(confirm.fresh_samples(CHILD, 1, devices=["GPU-b", "GPU-a"], cache=None))
 
 
 @pytest.mark.usefixtures("three_gpus")
@@ -161,8 +160,7 @@ def test_processes_that_have_not_started_do_not_start_once_the_result_is_certain
         return {"a": SAMPLE}, Ended(0, "")
 
     monkeypatch.setattr(confirm, "run", run)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    samples = confirm.fresh_samples(CHILD, 7, own="GPU-b", cache=None)
+    samples = confirm.fresh_samples(CHILD, 7, devices=["GPU-b"], cache=None)
     assert next(samples) == SAMPLE
     samples.close()
     assert len(started) <= 2
@@ -181,7 +179,7 @@ def test_processes_that_are_not_needed_any_more_are_ended(project: Path, monkeyp
         "    shutil.copy('made.json', pathlib.Path(os.environ['PYTEST_TORCH_COMPILE_SAMPLES']) / 'a.json')\n"
     )
     start = time.monotonic()
-    samples = confirm.fresh_samples(Child(["test_two.py"], project), 2, own="cpu", cache="kept")
+    samples = confirm.fresh_samples(Child(["test_two.py"], project), 2, devices=["cpu"], cache="kept")
     assert next(samples).wall == SAMPLE.wall
     samples.close()
     assert time.monotonic() - start < 50

@@ -48,7 +48,7 @@ def test_without_nvidia_smi_there_is_none(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(gpus, "nvidia_smi", lambda query: [])
     monkeypatch.setenv(gpus.VISIBLE, "0")
     assert gpus.visible() == []
-    assert gpus.give_worker_its_own(0) == ""
+    assert gpus.give_worker_a_gpu(0) == ""
     assert os.environ[gpus.VISIBLE] == "0" and gpus.ALL not in os.environ
     assert gpus.workers() is None, "pytest-xdist decides"
 
@@ -56,7 +56,7 @@ def test_without_nvidia_smi_there_is_none(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(("number", "own"), [(0, 2), (1, 1), (2, 2)])
 def test_worker_sees_its_own_and_knows_all(monkeypatch: pytest.MonkeyPatch, number: int, own: int) -> None:
     monkeypatch.setenv(gpus.VISIBLE, "2,1")
-    assert gpus.give_worker_its_own(number) == os.environ[gpus.VISIBLE] == UUIDS[own]
+    assert gpus.give_worker_a_gpu(number) == os.environ[gpus.VISIBLE] == UUIDS[own]
     assert gpus.visible() == [UUIDS[2], UUIDS[1]]
 
 
@@ -68,12 +68,12 @@ def test_fresh_processes_use_the_gpu_of_their_parent_first(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("available", "total", "cores", "gpu_count", "expected", "workers"),
+    ("available", "free", "cores", "gpu_count", "expected", "workers"),
     [
-        ("400 GB", "140000", 16, 1, 15, 23),
-        ("400 GB", "140000", 32, 2, 15, 46),
-        ("400 GB", "140000", 64, 3, 20, 75),
-        ("400 GB", "16000", 16, 1, 3, 3),  # 2 GB on the GPU for each, in half of its memory
+        ("400 GB", "140000", 16, 1, 15, 22),
+        ("400 GB", "140000", 32, 2, 15, 44),
+        ("400 GB", "140000", 64, 3, 20, 66),
+        ("400 GB", "20000", 16, 1, 5, 3),  # 4 GB on the GPU for each, and 6 GB for each worker
         ("20 GB", "140000", 16, 1, 3, 3),  # 5 GiB on the host for each
         ("40 GB", "140000", 32, 2, 3, 6),
         ("400 GB", "3000", 16, 1, 1, 1),
@@ -82,7 +82,7 @@ def test_fresh_processes_use_the_gpu_of_their_parent_first(monkeypatch: pytest.M
 )
 def test_as_many_processes_compile_at_once_as_fit(
     available: str,
-    total: str,
+    free: str,
     cores: int,
     gpu_count: int,
     expected: int,
@@ -93,6 +93,6 @@ def test_as_many_processes_compile_at_once_as_fit(
     (tmp_path / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable:  {int(available[:-3]) * 10**6} kB\n")
     monkeypatch.setattr(gpus, "MEMORY_OF_HOST", tmp_path / "meminfo")
     monkeypatch.setattr(gpus, "visible", lambda: UUIDS[:gpu_count])
-    monkeypatch.setattr(gpus, "nvidia_smi", lambda query: [[uuid, total] for uuid in UUIDS])
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)))
-    assert (gpus.room(UUIDS[0]), gpus.workers()) == (expected, workers)
+    monkeypatch.setattr(gpus, "nvidia_smi", lambda query: [[uuid, free] for uuid in UUIDS])
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)), raising=False)
+    assert (gpus.room(UUIDS[0], round(1.8e9)), gpus.workers()) == (expected, workers)

@@ -32,7 +32,8 @@ class PlanSession:
     Args:
         folder: the baselines folder.
         results: returns a pair for each planned test of this run: whether the test passed, and its result.
-        collected: returns the ids of all collected speed tests, and the files in which only some tests were selected.
+        collected: returns the ids of all collected tests that may have a plan, and the files in which only some tests
+            were selected.
         say_not_written: prints a line with the reason why a baseline could not be written, and fails the run.
     """
 

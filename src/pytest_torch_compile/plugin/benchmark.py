@@ -22,7 +22,7 @@ from ..baselines import structure
 from ..cache.folder import INDUCTOR, empty_cache, is_kept
 from ..child import Child
 from ..findings import CompileCheckFailed, CompileUsageError, Finding
-from ..speed import fresh_process
+from ..speed import fresh_process, gpus
 from ..speed.deciding import exact, stored_runs, times, wording
 from ..speed.deciding.confirmation import Decision, NoFigures, decide
 from ..speed.deciding.constants import FLOORS
@@ -122,14 +122,17 @@ class CompileBenchmark:
             return None
         stored, problems = self._stored(environment)
         uuid = environment.get("uuid", "cpu")
-        turns.register(uuid)
         # If there are stored runs without a persistent cache, start with an empty cache. In a process that confirms a
         # change, use the cache that the parent chose.
         told = bool(os.environ.get(fresh_process.CONFIRMS)) or not stored.runs
         kept = is_kept(settings.current.cache) and (told or times.is_kept(stored.runs))
+        turns.register(uuid, pausable=False)  # unless this process is a worker, which is registered already
+        # A process that cannot be paused compiles in its turn, so that it does not disturb other measurements.
+        compiling = nullcontext() if turns.can_be_paused(uuid) else turns.measuring(uuid)
+        choosing = timing_in(partial(turns.measuring_if_free, uuid)) if "uuid" in environment else nullcontext()
         try:
-            with nullcontext() if kept else empty_cache():
-                with timing_in(partial(turns.measuring, uuid)) if "uuid" in environment else nullcontext():
+            with nullcontext() if kept else empty_cache(), compiling:
+                with choosing:
                     bench = _bench(target, args, chosen)
                 with turns.measuring(uuid):
                     sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)
@@ -151,7 +154,7 @@ class CompileBenchmark:
         self._request.addfinalizer(lambda: setattr(self._benchmark, "skipped", True))
         # The second call is warm, as in a measurement, and its recompiles are counted.
         calls = [Call(tuple(args), dict(chosen.get("kwargs") or {}))] * 2
-        compare_plan(self._item, target, calls, chosen, allow_more)
+        compare_plan(self._item, target, calls, chosen, allow_more, stacklevel=4)
 
     def _time(self, bench: Any) -> None:
         leg = bench.legs["compiled"]
@@ -227,20 +230,17 @@ class CompileBenchmark:
         """
         cache = os.environ.get(INDUCTOR) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
-        if turns.users(own) > 1:
-            # If the first run was slow by chance, one or two additional compilations show it. On a machine on which
-            # other tests compile, 19 of 35 processes that were started at once for six such tests were not needed.
-            at_most = min(at_most, 2)
-        needed = turns.needed_by_test(max(first.memory.eager, first.memory.compiled)) if first.memory else 0
-        run = partial(
-            fresh_process.fresh_samples, at_most=at_most, own=own, cache=cache, memory={self._item.nodeid: needed}
-        )
+        devices = gpus.own_and_others(own)
+        if turns.can_be_paused(
+            own
+        ):  # other tests run at the same time, and this test has reserved memory on one device
+            devices, at_most = [own], min(at_most, turns.MOST_AT_ONCE)
+        run = partial(fresh_process.fresh_samples, at_most=at_most, devices=devices, cache=cache, memory=first.memory)
         samples = self._in_fresh_processes(run)
-        with turns.needing_only(own, round(first.memory.compiled) if first.memory else 0):
-            if first.start is None:
-                yield from samples
-            else:  # measure cold starts last, when no other process compiles
-                yield from map(self._with_start, list(samples))
+        if first.start is None:
+            yield from samples
+        else:  # measure cold starts last, when no other compilation of this test runs
+            yield from map(self._with_start, list(samples))
 
     def _with_start(self, sample: SpeedSample) -> SpeedSample:
         uuid = sample.environment.get("uuid", "cpu")
@@ -248,7 +248,7 @@ class CompileBenchmark:
             with turns.measuring(uuid):
                 start = self._in_fresh_processes(partial(fresh_process.cold_and_warm_start, uuid=uuid))
             return replace(sample, start=start)
-        except NoFigures as error:
+        except (NoFigures, DeviceBusy) as error:
             warnings.warn(
                 CompileSpeedWarning(f"{self._item.nodeid}: the cold start was not measured: {error}"), stacklevel=2
             )

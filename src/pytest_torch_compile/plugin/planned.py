@@ -27,6 +27,8 @@ def compare_plan(
     calls: Sequence[Call],
     options: Mapping[str, Any],
     allow_more: AllowMore | None = None,
+    *,
+    stacklevel: int = 3,
 ) -> None:
     """Plan the calls, and compare the planned counts with the test's baseline.
 
@@ -45,4 +47,4 @@ def compare_plan(
         raise planned.failure
     if planned.result["outcome"] == "no-baseline" and not settings.current.update_baselines:
         text = f"{item.nodeid}: no-baseline: {planned.result['summary']}"
-        warnings.warn(CompilePlanWarning(text), stacklevel=4)
+        warnings.warn(CompilePlanWarning(text), stacklevel=stacklevel)

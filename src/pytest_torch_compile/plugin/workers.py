@@ -1,4 +1,4 @@
-"""Assign a GPU to each pytest-xdist worker, and enable pytest-benchmark in the workers."""
+"""Assign a GPU and memory to each pytest-xdist worker, and enable pytest-benchmark in the workers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,31 +38,33 @@ def share_a_gpu(config: pytest.Config, baselines: Path) -> None:
     removed until the session starts.
     """
     from ..speed.fresh_process import CONFIRMS
-    from ..speed.gpus import give_worker_its_own
+    from ..speed.gpus import ONE_THREAD, THREADS, give_worker_a_gpu
+    from ..speed.measuring.turns import register
 
-    uuid = os.environ.get(CONFIRMS, "")
     if hasattr(config, "workerinput"):
-        uuid = give_worker_its_own(int(config.workerinput["workerid"].removeprefix("gw")))
-        if int(config.workerinput["workercount"]) > 1:  # the workers use all cores, so each compiler needs only one
-            os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+        uuid = give_worker_a_gpu(int(config.workerinput["workerid"].removeprefix("gw")))
         if (name := os.environ.pop(VARIABLE, None)) is not None:
             config.stash[_NAME] = name
-    if uuid:
-        config.pluginmanager.register(SharedGpu(uuid, baselines), "torch-compile-shared-gpu")
+        if uuid:
+            register(uuid, pausable=True)
+            config.pluginmanager.register(SharedGpu(uuid, baselines), "torch-compile-shared-gpu")
+            if THREADS not in os.environ:  # the workers use all cores, so each compiler needs only one
+                os.environ.update({THREADS: "1", ONE_THREAD: "1"})
+    elif confirms := os.environ.get(CONFIRMS):
+        register(confirms, pausable=True)
 
 
 class SharedGpu:
-    """A plugin for a process that shares a GPU: a speed test starts once the GPU has enough free memory."""
+    """A plugin for a worker that shares a GPU: a speed test starts once the GPU has enough free memory."""
 
     def __init__(self, uuid: str, baselines: Path) -> None:
         from ..baselines.structure import memory_of_tests
         from ..speed.fresh_process import MEMORY
-        from ..speed.measuring.turns import needed_by_test, register
+        from ..speed.measuring.turns import needed_by_test
 
         self.uuid = uuid
         stored = {test: needed_by_test(memory) for test, memory in memory_of_tests(baselines).items()}
         self.needed: dict[str, int] = stored | json.loads(os.environ.get(MEMORY, "{}"))
-        register(uuid)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -75,8 +78,9 @@ class SharedGpu:
                 return (yield)
             finally:
                 # Other processes need the memory that torch would keep for the next test.
-                if (torch := sys.modules.get("torch")) and torch.cuda.is_initialized():
-                    torch.cuda.empty_cache()
+                with suppress(Exception):  # after an error of the device, every call fails
+                    if (torch := sys.modules.get("torch")) and torch.cuda.is_initialized():
+                        torch.cuda.empty_cache()
 
 
 def say_so_again(config: pytest.Config) -> None:

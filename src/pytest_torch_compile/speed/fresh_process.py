@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -22,12 +22,13 @@ from ..child import Child, Ended
 from ..disk import TemporaryFolder, first_free
 from . import gpus
 from .deciding.confirmation import NoFigures
-from .sample import SpeedSample
+from .sample import Paired, SpeedSample
 
 SAMPLES = "PYTEST_TORCH_COMPILE_SAMPLES"
-# In a process that was started to confirm a change, this variable contains the UUID of the process's device.
+# In a process that was started to confirm a change, this variable contains the UUID of the process's GPU, or "cpu".
 CONFIRMS = "PYTEST_TORCH_COMPILE_CONFIRMS"
-# This variable contains the number of bytes that each test needs on the device, as a JSON object.
+# In the processes of ``compare``, this variable contains the number of bytes that each test needs on the device, as a
+# JSON object.
 MEMORY = "PYTEST_TORCH_COMPILE_MEMORY"
 POLL_SECONDS = 0.1
 # A test's planned counts: its baseline ``entry``, and the ``places`` (lines) of its kernel launches and graph breaks.
@@ -104,24 +105,25 @@ def fresh_sample(
 
 
 def fresh_samples(
-    child: Child, at_most: int, *, own: str, cache: str | None, memory: Mapping[str, int] | None = None
+    child: Child, at_most: int, *, devices: Sequence[str], cache: str | None, memory: Paired | None = None
 ) -> Generator[SpeedSample, None, None]:
     """Yield at most ``at_most`` measurements of a test. Each measurement comes from a fresh process, and is yielded as
     soon as it is available. Closing the generator ends the processes that are still running.
 
-    ``own`` is the device of this process; the fresh processes use it and the run's other GPUs. As many processes run at
-    the same time as the cores and the memory allow. ``memory`` maps the test to the number of bytes that it needs on
-    the device.
+    The processes are distributed among ``devices``. As many processes run at the same time as the cores and the free
+    memory allow. ``memory`` is the memory that the test needs in eager and in compiled code.
 
     Raises:
         NoFigures: If no process returned measurements.
     """
-    devices = gpus.own_and_others(own)
     stop = threading.Event()
+    needed = round(memory.eager + memory.compiled) if memory else 0
+    # The processes use all cores, so each compiler needs only one.
+    threads = {gpus.THREADS: os.environ.get(gpus.THREADS, "1")} if at_most > 1 else {}
 
     def measured_on(uuid: str) -> SpeedSample:
-        environment = {**gpus.only(uuid), MEMORY: json.dumps(memory or {})}
-        with _place(uuid, gpus.room(uuid), stop):
+        with _place(uuid, gpus.room(uuid, needed), stop):
+            environment = {**gpus.only(uuid), **threads}
             return fresh_sample(child, uuid, cache=cache, environment=environment, stop=stop)
 
     with ThreadPoolExecutor(at_most) as pool:
@@ -171,6 +173,7 @@ def cold_and_warm_start(child: Child, uuid: str) -> tuple[float, float]:
     Raises:
         NoFigures: If a process returned no measurements.
     """
+    threads = {gpus.THREADS: None} if os.environ.get(gpus.ONE_THREAD) else {}
     with TemporaryFolder("torch-compile-cache-") as cache:
-        cold, warm = (fresh_sample(child, uuid, cache=str(cache)) for _ in range(2))
+        cold, warm = (fresh_sample(child, uuid, cache=str(cache), environment=threads) for _ in range(2))
     return cold.cold_start[1], warm.cold_start[1]

@@ -11,6 +11,8 @@ from .measuring.device import nvidia_smi
 from .measuring.turns import PROCESS_BYTES
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+# The number of processes in which Inductor compiles kernels, and a variable that is set if this run reduced it to one.
+THREADS, ONE_THREAD = "TORCHINDUCTOR_COMPILE_THREADS", "PYTEST_TORCH_COMPILE_ONE_THREAD"
 # This variable lists all GPUs of the run. A pytest-xdist worker uses only one GPU, but the processes that it starts to
 # confirm a change can use all of them.
 ALL = "PYTEST_TORCH_COMPILE_GPUS"
@@ -32,7 +34,7 @@ def visible() -> list[str]:
     return list(takewhile(bool, whole))
 
 
-def give_worker_its_own(number: int) -> str:
+def give_worker_a_gpu(number: int) -> str:
     """Restrict this pytest-xdist worker to one GPU, and return its UUID, or an empty string if there is no GPU. This
     function must be called before CUDA is initialized.
     """
@@ -48,7 +50,8 @@ def workers() -> int | None:
 
     Workers that wait for their turn to measure need no core, so there are more workers than cores.
     """
-    return sum(room(uuid, share=1.5) for uuid in visible()) or None
+    # They use at most a third of the GPU's memory before a test has created a tensor.
+    return sum(room(uuid, needed=2 * PROCESS_BYTES, share=1.5) for uuid in visible()) or None
 
 
 def own_and_others(own: str) -> list[str]:
@@ -59,21 +62,19 @@ def own_and_others(own: str) -> list[str]:
     return [own, *(uuid for uuid in gpus if uuid != own)] if own in gpus else [own]
 
 
-def room(uuid: str, share: float = 1.0) -> int:
+def room(uuid: str, needed: int = 0, share: float = 1.0) -> int:
     """Return how many processes (at least one) can compile at the same time for a device, if there are ``share``
-    processes for each CPU core.
+    processes for each CPU core, and each process needs ``needed`` bytes on the device.
 
-    The memory of the host and of the device limits the result, too. The processes may use half of the device's memory
-    before a test has created a tensor.
+    The memory of the host and the free memory of the device limit the result, too.
     """
     devices = len(visible()) or 1
-    # While a process measures on one device, the processes of other devices compile: leave a core for it.
-    limits = [int(share * _cores()) // devices - 1]
+    limits = [int(share * _cores()) // devices - 1]  # one core is for the process that measures
     if found := re.search(r"^MemAvailable: +(\d+) kB", _text(MEMORY_OF_HOST), re.M):
         limits.append(int(found[1]) * 1024 // HOST_BYTES // devices)
-    total = {row[0]: row[1] for row in nvidia_smi("--query-gpu=uuid,memory.total")}
-    if total.get(uuid, "").isdigit():
-        limits.append(int(total[uuid]) * 2**20 // 2 // PROCESS_BYTES)
+    free = {row[0]: row[1] for row in nvidia_smi("--query-gpu=uuid,memory.free")}
+    if free.get(uuid, "").isdigit():
+        limits.append(int(free[uuid]) * 2**20 // (PROCESS_BYTES + needed))
     return max(1, min(limits))
 
 

@@ -24,7 +24,7 @@ COMPILES = """
 import sys, time
 from pathlib import Path
 from pytest_torch_compile.speed.measuring import turns
-turns.register(sys.argv[1])
+turns.register(sys.argv[1], pausable=True)
 print("registered", flush=True)
 while True:
     Path(sys.argv[2]).write_text(str(time.monotonic()))
@@ -34,7 +34,7 @@ while True:
 MEASURES = """
 import sys, time
 from pytest_torch_compile.speed.measuring import turns
-turns.register(sys.argv[1])
+turns.register(sys.argv[1], pausable=True)
 with turns.measuring(sys.argv[1]):
     print("measures", flush=True)
     time.sleep(60)
@@ -44,7 +44,7 @@ NEEDS = """
 import sys, time
 from pytest_torch_compile.speed.measuring import device, turns
 device.nvidia_smi = lambda query: [["GPU-1", "100000"]]
-turns.register("GPU-1")
+turns.register("GPU-1", pausable=True)
 with turns.memory_for_test("GPU-1", int(sys.argv[1]) or None):
     print("runs", flush=True)
     time.sleep(60)
@@ -59,6 +59,8 @@ def nothing_is_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(turns.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(turns, "_files", {})
+    monkeypatch.setattr(turns, "_states", {})
+    monkeypatch.setattr(turns, "_pausable", set())
     monkeypatch.delenv(device.HELD_LOCK, raising=False)
     yield
     for handle in turns._files.values():
@@ -94,17 +96,22 @@ def goes_on(file: Path, seconds: float = 20.0) -> bool:
     return False
 
 
-def is_paused(file: Path) -> bool:
-    """Whether the process does not write to its file for a while."""
-    return not goes_on(file, 0.4)
+def is_paused(process: subprocess.Popen[str]) -> bool:
+    """Whether the process is stopped, or is stopped soon."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T":
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def test_a_process_that_compiles_is_paused_while_another_measures(start: Start, tmp_path: Path) -> None:
-    start(COMPILES, "GPU-1", str(tmp_path / "it"))
-    turns.register("GPU-1")
+    process = start(COMPILES, "GPU-1", str(tmp_path / "it"))
+    turns.register("GPU-1", pausable=False)
     assert goes_on(tmp_path / "it")
     with turns.measuring("GPU-1"):
-        assert is_paused(tmp_path / "it")
+        assert is_paused(process)
     assert goes_on(tmp_path / "it")
     with pytest.raises(KeyError), turns.measuring("GPU-1"):
         raise KeyError
@@ -113,9 +120,7 @@ def test_a_process_that_compiles_is_paused_while_another_measures(start: Start, 
 
 def test_a_process_that_starts_while_another_measures_is_paused(start: Start, tmp_path: Path) -> None:
     with turns.measuring("GPU-1"):
-        start(COMPILES, "GPU-1", str(tmp_path / "it"))
-        time.sleep(0.5)
-        assert is_paused(tmp_path / "it")
+        assert is_paused(start(COMPILES, "GPU-1", str(tmp_path / "it")))
     assert goes_on(tmp_path / "it")
 
 
@@ -129,15 +134,14 @@ def test_processes_of_another_device_go_on(start: Start, tmp_path: Path) -> None
 @pytest.mark.parametrize("group", [False, True], ids=["the process", "its process group"])
 def test_the_others_go_on_if_the_process_that_measures_is_killed(start: Start, tmp_path: Path, group: bool) -> None:
     code = "import os\nos.setsid()\n" + MEASURES if group else MEASURES
-    start(COMPILES, "GPU-1", str(tmp_path / "it"))
+    process = start(COMPILES, "GPU-1", str(tmp_path / "it"))
     measures = start(code, "GPU-1")
-    assert is_paused(tmp_path / "it")
+    assert is_paused(process)
     os.killpg(measures.pid, signal.SIGKILL) if group else measures.kill()
     measures.wait()
-    time.sleep(0.5)
     assert goes_on(tmp_path / "it")
     with turns.measuring("GPU-1", wait=10):
-        assert is_paused(tmp_path / "it")
+        assert is_paused(process)
 
 
 def test_processes_take_turns_and_the_one_that_waits_is_told_when_its_time_is_up(start: Start) -> None:
@@ -164,8 +168,8 @@ def test_users_of_a_device_are_counted_until_they_exit(start: Start, tmp_path: P
     process = start(COMPILES, "GPU-1", str(tmp_path / "it"))
     start(COMPILES, "GPU-2", str(tmp_path / "other"))
     assert turns.users("GPU-1") == 2
-    turns.register("GPU-1")
-    turns.register("GPU-1")
+    turns.register("GPU-1", pausable=False)
+    turns.register("GPU-1", pausable=False)
     assert turns.users("GPU-1") == 2
     process.kill()
     process.wait()
@@ -177,7 +181,7 @@ def test_users_of_a_device_are_counted_until_they_exit(start: Start, tmp_path: P
 def gpu_of_105_gb(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests may reserve 94 GB, less 2 GB for each process."""
     monkeypatch.setattr(device, "nvidia_smi", lambda query: [["GPU-1", "100000"]])
-    turns.register("GPU-1")
+    turns.register("GPU-1", pausable=False)
 
 
 def starts_now(needed: int | None) -> bool:
@@ -217,12 +221,7 @@ def test_a_test_waits_for_memory_and_returns_it(start: Start, tmp_path: Path) ->
     with turns.memory_for_test("GPU-1", 60 * GB):
         assert process.wait(10)
         assert reserved(tmp_path) == 60 * GB
-        with turns.needing_only("GPU-1", 20 * GB):
-            assert reserved(tmp_path) == 20 * GB
-        assert reserved(tmp_path) == 60 * GB
     assert reserved(tmp_path) == 0
-    with turns.needing_only("GPU-1", 20 * GB):
-        assert reserved(tmp_path) == 0, "outside a test, nothing is reserved"
 
 
 def reserved(folder: Path) -> int:
@@ -232,8 +231,64 @@ def reserved(folder: Path) -> int:
 
 
 @pytest.mark.usefixtures("gpu_of_105_gb")
-def test_a_process_that_confirms_a_test_does_not_wait_for_that_test_alone(start: Start) -> None:
-    """The test waits for this process, so waiting for the test's memory would never end."""
-    with turns.memory_for_test("GPU-1", 80 * GB):
-        start(NEEDS, str(60 * GB))
-    start(NEEDS, str(1 * GB))
+def test_a_process_inside_a_turn_does_not_wait_for_the_memory_of_a_paused_one(start: Start) -> None:
+    """So are cold starts measured. The paused process could not free its memory."""
+    start(NEEDS, str(90 * GB))
+    with turns.measuring("GPU-1"):
+        start(COMPILES, "GPU-1", os.devnull, inherits=True)
+
+
+def test_two_processes_that_measure_on_different_devices_do_not_pause_each_other(start: Start, tmp_path: Path) -> None:
+    turns.register("cpu", pausable=False)
+    process = start(COMPILES, "GPU-1", str(tmp_path / "it"))
+    with turns.measuring("cpu"):
+        with turns.measuring("GPU-1"):
+            assert is_paused(process)
+        assert goes_on(tmp_path / "it")
+
+
+def test_a_session_without_workers_is_never_paused(start: Start) -> None:
+    code = COMPILES.replace("pausable=True", "pausable=False")
+    process = start(code, "GPU-1", os.devnull)
+    start(MEASURES, "GPU-1")
+    assert turns.users("GPU-1") == 3
+    time.sleep(0.3)
+    assert Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T"
+
+
+def test_a_forked_process_neither_holds_a_turn_nor_the_file(start: Start, tmp_path: Path) -> None:
+    turns.register("GPU-1", pausable=True)
+    begin = time.monotonic()
+    with turns.measuring("GPU-1"):
+        if not (child := os.fork()):
+            time.sleep(30)
+            os._exit(0)
+    assert time.monotonic() - begin < 20, "the end of the turn does not wait for the forked process"
+    os.close(turns._files.pop("GPU-1"))
+    assert turns.pause.living(turns._prefix("GPU-1")) == {}
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_the_others_go_on_if_the_process_that_pauses_them_is_killed(start: Start, tmp_path: Path) -> None:
+    process = start(COMPILES, "GPU-1", str(tmp_path / "it"))
+    with turns.measuring("GPU-1"):
+        assert is_paused(process)
+        (guardian,) = (
+            int(pid)
+            for pid in os.listdir("/proc")
+            if pid.isdigit() and parent_of(pid) == os.getpid() and runs_pause(pid)
+        )
+        os.kill(guardian, signal.SIGKILL)
+    assert goes_on(tmp_path / "it")
+
+
+def parent_of(process: str) -> int:
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def runs_pause(process: str) -> bool:
+    return b"pause.py" in Path(f"/proc/{process}/cmdline").read_bytes()

@@ -1,4 +1,4 @@
-"""Pause the processes that share a device with a process that measures, until standard input ends.
+"""Pause the processes that share a device with a process that measures, until there is input.
 
 ``turns`` runs this file as a script in a separate process: if the measuring process is killed, standard input ends, and
 the paused processes continue. So this file imports only the standard library.
@@ -12,10 +12,15 @@ import os
 import select
 import signal
 import sys
+import time
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
 POLL_SECONDS = 0.05
+# After this time, the paused processes continue in any case: the measuring process may need something that one of them
+# has locked.
+MOST_SECONDS = 600.0
 
 
 class State(NamedTuple):
@@ -32,33 +37,43 @@ class State(NamedTuple):
 
 
 def living(prefix: str) -> dict[int, State]:
-    """Return the states of the processes that have locked a file whose name is ``prefix`` and their id, by their ids.
-    Files of processes that have exited are removed.
+    """Return the states of this user's processes that have locked a file whose name is ``prefix`` and their id, by
+    their ids. Files of processes that have exited are removed.
     """
     found: dict[int, State] = {}
     for path in glob.glob(f"{glob.escape(prefix)}*"):
         with suppress(OSError):  # removed in the meantime, or owned by another user
-            handle = os.open(path, os.O_RDWR)
+            handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
             try:
+                if os.fstat(handle).st_uid != os.getuid():
+                    continue
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.unlink(path)
             except BlockingIOError:
                 # The file is empty until the process has written it for the first time.
-                paused, reserved = os.read(handle, 100).split() or (0, 0)
-                found[int(path[len(prefix) :])] = State(bool(int(paused)), int(reserved))
+                may_be_paused, reserved = os.read(handle, 100).split() or (0, 0)
+                found[int(path[len(prefix) :])] = State(bool(int(may_be_paused)), int(reserved))
             finally:
                 os.close(handle)
     return found
 
 
+def resume(processes: Iterable[int]) -> None:
+    """Let paused processes continue."""
+    for process in processes:
+        with suppress(OSError):
+            os.kill(process, signal.SIGCONT)
+
+
 def main(prefix: str) -> None:
-    """Pause the processes, including those that start later. Print a line as soon as all of them are paused."""
+    """Pause the processes, including those that start later. As soon as all of them are paused, print their number."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit())
     paused: set[int] = set()
+    end = time.monotonic() + MOST_SECONDS
     told = False
     try:
-        while True:
+        while time.monotonic() < end:
             for process in (process for process, state in living(prefix).items() if state.may_be_paused):
                 with suppress(OSError):
                     os.kill(process, signal.SIGSTOP)
@@ -69,9 +84,7 @@ def main(prefix: str) -> None:
             if select.select([sys.stdin], [], [], POLL_SECONDS)[0]:
                 return
     finally:
-        for process in paused:
-            with suppress(OSError):
-                os.kill(process, signal.SIGCONT)
+        resume(paused)
 
 
 if __name__ == "__main__":

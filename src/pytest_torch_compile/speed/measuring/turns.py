@@ -2,9 +2,10 @@
 This module imports neither torch nor pytest.
 
 Compiling takes much longer than measuring, and needs one core. But autotuning and the first calls of compiled code use
-the device, and would distort another process's measurement. So a process that measures pauses (``SIGSTOP``) all other
-processes of speed tests on the same device. Each of these processes has a locked file, which contains whether the
-process may be paused, and how much memory its test needs.
+the device, and would distort another process's measurement. So a process that measures pauses (``SIGSTOP``) the other
+processes of speed tests that can be paused: pytest-xdist workers, and processes that confirm a change. Each process has
+a locked file, which says whether the process may be paused, and how much memory its test needs. A session without
+workers cannot be paused, because a shell would notice. It compiles and measures in the same turn.
 """
 
 from __future__ import annotations
@@ -39,27 +40,54 @@ PROCESS_BYTES = 2 * 2**30
 # The fraction of a device's memory that tests may reserve. The rest is lost to fragmentation.
 USABLE = 0.9
 POLL_SECONDS = 0.1
+# How many processes confirm a change of a registered process's test at the same time. If the first run was slow by
+# chance, one or two additional compilations show it: when seven processes were started at once for each of six such
+# tests, 19 of 35 were not needed.
+MOST_AT_ONCE = 2
 _files: dict[str, int] = {}
+_pausable: set[str] = set()
 _states: dict[str, pause.State] = {}
 
 
-def register(uuid: str) -> None:
-    """From now on, pause this process whenever another process measures on the device.
+def register(uuid: str, *, pausable: bool) -> None:
+    """Record that this process uses the device. If ``pausable`` is set, other processes may pause this process while
+    they measure on the device. A process must be pausable for one device only.
 
     A process that was started by a process that measures is not paused: the two take the same turn.
     """
     if pause is None or uuid in _files:
         return
+    if pausable and not device.is_held(uuid):
+        _pausable.add(uuid)
     path = f"{_prefix(uuid)}{os.getpid()}"
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         fcntl.flock(handle, fcntl.LOCK_EX)
         if os.path.exists(path):  # otherwise another process removed the file before it was locked
             break
         os.close(handle)
     _files[uuid] = handle
-    atexit.register(Path(path).unlink, missing_ok=True)
-    _set(uuid, not device.is_held(uuid), 0)
+    atexit.register(_remove, path, os.getpid())
+    os.register_at_fork(after_in_child=_forget)
+    _set(uuid, uuid in _pausable, 0)
+
+
+def _remove(path: str, process: int) -> None:
+    if process == os.getpid():  # not in a process that was forked from this one
+        Path(path).unlink(missing_ok=True)
+
+
+def _forget() -> None:
+    """Close the files in a forked process. An open file would stay locked after the registered process has exited."""
+    for handle in _files.values():
+        os.close(handle)
+    _files.clear()
+    _pausable.clear()
+
+
+def can_be_paused(uuid: str) -> bool:
+    """Return whether other processes may pause this process while they measure on the device."""
+    return uuid in _pausable
 
 
 def users(uuid: str) -> int:
@@ -90,6 +118,15 @@ def measuring(uuid: str, wait: float = WAIT_SECONDS) -> Iterator[None]:
 
 
 @contextmanager
+def measuring_if_free(uuid: str) -> Iterator[None]:
+    """Like ``measuring``, but if this process's turn does not come, continue without a turn."""
+    with ExitStack() as turn:
+        with suppress(device.DeviceBusy):
+            turn.enter_context(measuring(uuid))
+        yield
+
+
+@contextmanager
 def _others_paused(uuid: str) -> Iterator[None]:
     command = [sys.executable, "-I", "-S", pause.__file__, _prefix(uuid)]
     # In a session of its own, so that a signal to this process's group does not kill it before it resumes the others.
@@ -100,14 +137,18 @@ def _others_paused(uuid: str) -> Iterator[None]:
             time.sleep(SETTLE_SECONDS)
         yield
     finally:
-        process.communicate()  # ends its standard input, and waits until it has resumed the others
+        process.communicate(b"\n")  # closing the input is not enough: a forked process may have it open, too
+        if process.returncode:  # it was killed
+            pause.resume(pause.living(_prefix(uuid)))
 
 
 def needed_by_test(memory: float) -> int:
-    """Return the bytes that a speed test needs on the device if a leg of its measurement needs ``memory``: the test has
-    its own model, and each of the two legs has a copy of the model.
+    """Return the bytes that a speed test needs on the device if a leg of its measurement needs ``memory``.
+
+    The test has its own model, and each of the two legs has a copy of the model. To confirm a change, up to
+    ``MOST_AT_ONCE`` processes, which need the same memory, run beside the test's own model.
     """
-    return round(3 * memory)
+    return round((1 + 3 * MOST_AT_ONCE) * memory)
 
 
 @contextmanager
@@ -125,38 +166,22 @@ def memory_for_test(uuid: str, needed: int | None) -> Iterator[None]:
     usable = round(int(total) * 2**20 * USABLE)
     needed = usable if needed is None else needed
     with events.doing("waiting for memory on the device"):
-        while not _reserve(uuid, needed, usable):
-            time.sleep(POLL_SECONDS)
+        with suppress(PermissionError):  # the lock belongs to another user of this machine
+            while not _reserve(uuid, needed, usable):
+                time.sleep(POLL_SECONDS)
     try:
         yield
     finally:
         _set(uuid, _states[uuid].may_be_paused, 0)
 
 
-@contextmanager
-def needing_only(uuid: str, needed: int) -> Iterator[None]:
-    """Inside the ``with`` block, reserve only this much memory, because the test does not measure there. The processes
-    that confirm the test's result need the rest.
-    """
-    before = _states[uuid].reserved if uuid in _files else 0
-    if not before:
-        yield
-        return
-    _set(uuid, _states[uuid].may_be_paused, min(needed, before))
-    try:
-        yield
-    finally:
-        _set(uuid, _states[uuid].may_be_paused, before)
-
-
 def _reserve(uuid: str, needed: int, usable: int) -> bool:
     """Reserve memory if it is free. Return whether it was free."""
     with machine_lock(f"memory-{uuid}"):
-        users = pause.living(_prefix(uuid))
-        others = {process: state.reserved for process, state in users.items() if process != os.getpid()}
-        # A test that does not fit may run beside the test that it confirms: if that is too much, waiting does not help.
-        shares = any(reserved for process, reserved in others.items() if process != os.getppid())
-        if shares and sum(others.values()) + needed > usable - PROCESS_BYTES * len(users):
+        processes = pause.living(_prefix(uuid))
+        reserved = sum(state.reserved for process, state in processes.items() if process != os.getpid())
+        # A test that needs more than there is runs alone.
+        if reserved and reserved + needed > usable - PROCESS_BYTES * len(processes):
             return False
         _set(uuid, _states[uuid].may_be_paused, needed)
         return True
@@ -171,7 +196,7 @@ def _set(uuid: str, may_be_paused: bool, reserved: int) -> None:
 
 
 def _allow_pause(uuid: str, allowed: bool) -> None:
-    if uuid in _files:  # otherwise no other process can pause this one
+    if uuid in _pausable:
         _set(uuid, allowed, _states[uuid].reserved)
 
 
@@ -180,7 +205,7 @@ def _prefix(uuid: str) -> str:
 
     Containers may share a temporary directory, but not process ids, so the path contains the namespace of the ids.
     """
+    namespace = ""
     with suppress(OSError):
-        namespace = os.readlink("/proc/self/ns/pid").strip("pid:[]")
-        return str(Path(tempfile.gettempdir(), f"pytest-torch-compile-on-{uuid}-{namespace}-"))
-    return str(Path(tempfile.gettempdir(), f"pytest-torch-compile-on-{uuid}-"))
+        namespace = f"{os.readlink('/proc/self/ns/pid').strip('pid:[]')}-"
+    return str(Path(tempfile.gettempdir(), f"pytest-torch-compile-{os.getuid()}-on-{uuid}-{namespace}"))
