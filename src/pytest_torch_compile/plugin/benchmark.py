@@ -231,9 +231,8 @@ class CompileBenchmark:
         cache = os.environ.get(INDUCTOR) if first.kept_cache else None
         own = first.environment.get("uuid", "cpu")
         devices = gpus.own_and_others(own)
-        if turns.can_be_paused(
-            own
-        ):  # other tests run at the same time, and this test has reserved memory on one device
+        if turns.can_be_paused(own):
+            # Other tests run at the same time, and this test has reserved memory on this device only.
             devices, at_most = [own], min(at_most, turns.MOST_AT_ONCE)
         run = partial(fresh_process.fresh_samples, at_most=at_most, devices=devices, cache=cache, memory=first.memory)
         samples = self._in_fresh_processes(run)
