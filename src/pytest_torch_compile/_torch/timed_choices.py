@@ -1,9 +1,9 @@
 """Choices that Inductor makes by timing alternatives while it compiles.
 
-Inductor times whether a matrix product is faster if its operands are padded. The products are small, so the result
-depends on what else the host and the device do, and it changes the number of kernels.
+Inductor times whether a matrix product is faster if its operands are padded. The result can depend on what else the
+host and the device do, and it changes the number of kernels.
 
-This module uses one private torch name, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
+This module uses one private torch name, checked with torch 2.11 and 2.15:
 ``torch._inductor.fx_passes.pad_mm.get_do_bench``, which returns the function that times one alternative. Without this
 name, Inductor times the alternatives as usual.
 """

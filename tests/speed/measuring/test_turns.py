@@ -230,14 +230,6 @@ def reserved(folder: Path) -> int:
     return int(file.read_text().split()[1])
 
 
-@pytest.mark.usefixtures("gpu_of_105_gb")
-def test_a_process_inside_a_turn_does_not_wait_for_the_memory_of_a_paused_one(start: Start) -> None:
-    """So are cold starts measured. The paused process could not free its memory."""
-    start(NEEDS, str(90 * GB))
-    with turns.measuring("GPU-1"):
-        start(COMPILES, "GPU-1", os.devnull, inherits=True)
-
-
 def test_two_processes_that_measure_on_different_devices_do_not_pause_each_other(start: Start, tmp_path: Path) -> None:
     turns.register("cpu", pausable=False)
     process = start(COMPILES, "GPU-1", str(tmp_path / "it"))

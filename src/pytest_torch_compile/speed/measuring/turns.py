@@ -40,9 +40,9 @@ PROCESS_BYTES = 2 * 2**30
 # The fraction of a device's memory that tests may reserve. The rest is lost to fragmentation.
 USABLE = 0.9
 POLL_SECONDS = 0.1
-# How many processes confirm a change of a registered process's test at the same time. If the first run was slow by
-# chance, one or two additional compilations show it: when seven processes were started at once for each of six such
-# tests, 19 of 35 were not needed.
+# How many processes confirm a change of a worker's test at the same time. If the first run was slow by chance, one or
+# two additional compilations often show it: when seven processes were started at once for a test, 9 of the 29 that were
+# not cut off were ended before they had measured.
 MOST_AT_ONCE = 2
 _files: dict[str, int] = {}
 _pausable: set[str] = set()
