@@ -10,7 +10,7 @@ from pytest_torch_compile import Budget, Plan
 from pytest_torch_compile.legs.calls import as_calls
 from pytest_torch_compile.legs.compiling import Compiling
 from pytest_torch_compile.plan.cards import Card, as_card
-from pytest_torch_compile.plan.check_plan import concluded, prepared, run_tasks
+from pytest_torch_compile.plan.check_plan import completed, prepared, run_tasks
 from pytest_torch_compile.plan.collect import Work
 
 
@@ -36,7 +36,7 @@ def plans_of(
     tasks = [_task(case, gpu, values) for case in cases.values()]
     ended = run_tasks(tasks, seconds)
     answers: Sequence[Any] = ended.value or [ended] * len(tasks)
-    return {name: concluded(task, answer) for name, task, answer in zip(cases, tasks, answers, strict=True)}
+    return {name: completed(task, answer) for name, task, answer in zip(cases, tasks, answers, strict=True)}
 
 
 def _task(case: Case, gpu: str | Card, values: bool) -> Any:

@@ -7,15 +7,14 @@ from functools import partial
 
 from .._torch import canary, support
 from .._torch.sandbox import Sandbox
-from ..budget import Budget
 from ..findings import CallReport, CompileUsageError
-from ..legs.compiling import Compiling
+from ..legs.check import Check
 from ..legs.lazy_leg import LazyLeg
 from ..legs.leg import Leg, Work
 from ..legs.outcome import not_restorable
 from ..legs.references import PerturbedLegs, ReferenceLeg
 from ..legs.targets import argument_names
-from ..numerics import CallRecord, Comparison, Tolerances, compare_calls
+from ..numerics import CallRecord, Comparison, compare_calls
 from ..observation import Deviation, LateCompilation, Observation
 from .describe import call_row
 from .exact_limits import Figures, counting_kernels
@@ -60,20 +59,18 @@ def eager_leg(work: Work, box: Sandbox) -> Eager:
     return eager
 
 
-def compiled_beside(
-    eager: Eager, work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, box: Sandbox
-) -> Run:
+def compiled_beside(eager: Eager, check: Check, box: Sandbox) -> Run:
     """Discard code that was compiled earlier, and then run the calls with the compiled target. Compare each call with
     the eager run before the next call starts.
     """
     box.forget()
-    world = eager.leg.world
+    work, world = check.work, eager.leg.world
     observer = canary.observer()
     run = Run(observer.seen)
     try:
-        compiled = Leg(work, world, wrap=compiling)
+        compiled = Leg(work, world, wrap=check.compiling)
     except Exception as error:
-        if not compiling.is_torchs or isinstance(error, CompileUsageError):
+        if not check.compiling.is_torchs or isinstance(error, CompileUsageError):
             raise
         run.compile_error = error  # torch.compile rejects the target; torch 2.6 rejects functions of torch
         return run
@@ -81,7 +78,7 @@ def compiled_beside(
     repeat, perturbed = LazyLeg(lambda: Leg(work, world)), PerturbedLegs(work, world)
     for index, expected in enumerate(eager.records):
         observer.call = index + 1
-        kernels = counting_kernels(budget, work, run.figures)
+        kernels = counting_kernels(check.budget, work, run.figures)
         with observer, after_warm_up(work.warmup, index + 1, run.late), kernels:
             actual = compiled.run(index)
         raise_if_usage_error(expected, actual)
@@ -102,7 +99,7 @@ def compiled_beside(
                 reference=partial(reference.record, index),
                 repeat=partial(repeat.record, index),
                 perturbed=partial(perturbed.records, index),
-                tolerances=tolerances,
+                tolerances=check.tolerances,
             )
         )
         if expected.error is not None or actual.error is not None:

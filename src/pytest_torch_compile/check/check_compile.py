@@ -2,58 +2,24 @@
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import torch
-
-from .. import advice, settings
+from .. import settings
 from .._torch import support
 from .._torch.compiled import uncompiled
-from .._torch.deviations import deviations
-from .._torch.dynamic import sizes_become_dynamic
-from .._torch.sandbox import sandbox
-from .._torch.trace import error_location
-from .._torch.warning_filters import calm
 from ..budget import Budget, as_budget
-from ..diagnose import Remake, diagnosis
-from ..events import announce, checking
-from ..findings import (
-    CompileCheckFailed,
-    CompileCheckWarning,
-    CompileReport,
-    Finding,
-    NumericsReport,
-    Reference,
-)
+from ..findings import CompileReport
 from ..legs.calls import as_calls
+from ..legs.check import Check
 from ..legs.compiling import Compiling
 from ..legs.keywords import Keywords, clear_keywords, keyword_options
 from ..legs.leg import Loss, OptimizerFactory, Work
 from ..legs.targets import DynamicDims
-from ..numerics import Comparison, Tolerances
+from ..numerics import Tolerances
 from ..numerics.tolerances import require_tolerances
-from ..observation import Observation
-from ..report.failure_text import failure_text, not_compared_text
-from ..reproduce.reproduction import add_reproduction
 from . import acceptance
-from .both_legs import Run, compiled_beside, eager_leg
-from .describe import device_name, located, rerun_command, target_name
-from .exact_limits import limit_findings, measured_on_gpu, require_countable
-from .expected_exceptions import given_up, without_expected
-from .judge import judge, merged_over_calls, not_restored
-from .leg_errors import error_findings, machine_faults_named, without_failed_compilations
-from .opcheck import CheckedOps, check_ops
-from .remarks import unused_breaks, unused_tolerances
-from .requirements import require_usable
-from .steady import steady_findings, warm_up_only
-from .time_limit import time_limit
-from .warm_start import cache_misses
+from .pipeline import run_check
 
 
 @clear_keywords("calls")
@@ -160,19 +126,19 @@ def check_compile(
     """
     __tracebackhide__ = True
     support.require_supported_torch()
-    own = as_budget(budget, max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
-    budget = acceptance.widened(own)
+    require_tolerances("tolerances", tolerances)
+    declared = as_budget(budget, max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
+    budget = acceptance.widened(declared)
     sequence = as_calls(args, kwargs, calls)
     if fullgraph is None:
         # With fullgraph, torch refuses to trace a function that raises an exception.
         allows_breaks = any(budget.breaks_by_package.values()) or bool(budget.accepted_breaks)
-        allows_breaks = allows_breaks or any(one.exceptions for one in sequence)
-        fullgraph = compile is None and not allows_breaks
-    # Only Inductor has a compile cache.
+        fullgraph = compile is None and not allows_breaks and not any(one.exceptions for one in sequence)
+    # Only Inductor has a compile cache, so --compile-fast does not change the backend of a warm start.
     usual = settings.current.backend if warm else settings.current.check_backend
-    grown = {"recompile_limit": recompile_limit, "isolate_recompiles": isolate_recompiles}
+    newer = {"recompile_limit": recompile_limit, "isolate_recompiles": isolate_recompiles}
     compiling = Compiling(
-        backend or usual, mode, options, dynamic, fullgraph, compile, {**grown, "dynamic_shapes": dynamic_shapes}
+        backend or usual, mode, options, dynamic, fullgraph, compile, {**newer, "dynamic_shapes": dynamic_shapes}
     )
     work = Work(
         uncompiled(target),
@@ -185,139 +151,20 @@ def check_compile(
         warmup,
         snapshots,
     )
-    require_usable(work)
-    require_countable(budget, work, compiling)
-    require_tolerances("tolerances", tolerances)
-    tolerances = tolerances or (Tolerances(rtol=0, atol=0) if compiling.is_strict else Tolerances())
-    ops = CheckedOps()
-    began = time.monotonic()
-    report = _examined_in_time(work, compiling, budget, tolerances, ops if custom_ops else None)
-    if backend is None and compile is None and usual != settings.current.backend:
-        report.observation.not_observable.append(f"generated code, because --compile-fast uses backend {usual}")
-    if not any(finding.kind == "timeout" for finding in report.findings):
-        report.findings += cache_misses(report.observation.cache) if warm else []
-        acceptance.note(report, own)
-        remake = Remake(work, compiling, budget, tolerances, _examine, time.monotonic() - began)
-        with time_limit(settings.current.timeout):
-            report.diagnosis = diagnosis(report, remake, diagnose)
-            if settings.current.repro and (report.findings or ops.findings):
-                add_reproduction(report, remake, Path(settings.current.repro))
-    report.findings, report.remarks = report.findings + ops.findings, report.remarks + ops.remarks
-    report.text = failure_text(report)
-    announce(report)
-    if not_compared := report.numerics.not_compared:
-        warnings.warn(CompileCheckWarning(not_compared_text(report.target, not_compared)), stacklevel=2)
-    if report.findings:
-        raise CompileCheckFailed(report.text, report, report.findings)
-    return report
+    is_faster = backend is None and compile is None and usual != settings.current.backend
+    return run_check(
+        Check(
+            work,
+            compiling,
+            declared,
+            budget,
+            tolerances or (Tolerances(rtol=0, atol=0) if compiling.is_strict else Tolerances()),
+            warm=warm,
+            custom_ops=custom_ops,
+            diagnose=diagnose,
+            faster_backend=str(usual) if is_faster else "",
+        )
+    )
 
 
 KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")
-
-
-def _examined_in_time(
-    work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances, ops: CheckedOps | None
-) -> CompileReport:
-    """Return the check's report or, after a timeout, a report that shows the line that hung. Unless ``ops`` is None,
-    check the custom ops too, and store the results in ``ops``.
-    """
-    report = None
-    with time_limit(settings.current.timeout) as limit, machine_faults_named(), checking(target_name(work.target)):
-        if ops is not None:
-            check_ops(work, ops)
-        with ops.explaining() if ops is not None else nullcontext():
-            report = _examine(work, compiling, budget, tolerances)
-    if report is None:
-        report = _report(work, compiling, budget, Run(Observation()))
-        report.findings = limit.findings
-    return report
-
-
-def _examine(work: Work, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> CompileReport:
-    """Run the calls in eager and in compiled code, and return the report with its findings."""
-    settings_changed = deviations()
-    with calm(), sandbox() as box:
-        eager = eager_leg(work, box)
-        run = compiled_beside(eager, work, compiling, budget, tolerances, box)
-        if run.compile_error is not None and compiling.can_relax:
-            # fullgraph stops at the first break, so a second run without fullgraph lists all breaks.
-            first, run = run, compiled_beside(eager, work, compiling.relaxed(), budget, tolerances, box)
-            run.refused = first.compile_error
-        if run.compile_error is None:
-            run.figures.measured = measured_on_gpu(budget, work, compiling)
-    run.deviations = settings_changed
-    report = _report(work, compiling, budget, run)
-    report.remarks += _remarks(run, compiling, budget, tolerances)
-    return report
-
-
-def _report(work: Work, compiling: Compiling, budget: Budget, run: Run) -> CompileReport:
-    located(run.seen, work.target, work.calls)
-    report = CompileReport(
-        target=target_name(work.target),
-        checked_mode=compiling.checked_mode,
-        backend=compiling.name,
-        torch=str(torch.__version__),
-        device=device_name(work),
-        budget=budget.limits(),
-        calls=run.rows,
-        observation=run.seen,
-        numerics=_numerics(run.comparisons),
-        rerun=rerun_command(),
-        deviations=run.deviations,
-    )
-    if remark := support.newer_than_checked():
-        run.seen.not_observable.append(remark)
-    report.findings = _findings(work, run, budget, compiling)
-    return report
-
-
-def _findings(work: Work, run: Run, budget: Budget, compiling: Compiling) -> list[Finding]:
-    judged = judge(
-        without_expected(warm_up_only(run.seen, work.warmup), run.expected),
-        budget,
-        aborted=run.compile_error is not None,
-        cudagraphs=compiling.wants_cudagraphs,
-        limit=compiling.more.get("recompile_limit") or support.recompile_limit(),
-        deviations=run.deviations,
-        expects_graphs=not all(call.exceptions for call in work.calls),
-        dynamic=False if compiling.dynamic is None and not sizes_become_dynamic() else compiling.dynamic,
-        stopped_at=error_location(run.refused) if run.refused is not None and support.FULLGRAPH_CAPTURES_MORE else None,
-    )
-    accepted = run.seen.graph_breaks and {b.fingerprint for b in run.seen.graph_breaks} <= set(budget.accepted_breaks)
-    error = run.compile_error or (run.refused if not judged and not accepted else None)
-    known = {finding.kind for finding in judged}
-    if error is not None:
-        frame = run.seen.errors[-1].location if run.seen.errors else None
-        judged += [finding for finding in error_findings(error, frame, run.deviations) if finding.kind not in known]
-    judged += given_up(run.seen, run.expected, work.calls, budget)
-    judged += not_restored([path for one in run.comparisons for path in one.not_compared], run.not_restorable)
-    judged += steady_findings(run.late, run.seen, work.warmup)
-    judged += limit_findings(budget, run.seen, run.figures) if run.compile_error is None else []
-    compared = merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
-    judged += without_failed_compilations(compared, run.seen)
-    return [replace(finding, hint=advice.for_backend(finding.hint, compiling.name)) for finding in judged]
-
-
-def _remarks(run: Run, compiling: Compiling, budget: Budget, tolerances: Tolerances) -> list[str]:
-    """Return the notes on a run. Return no notes if the run is incomplete, because not all values were compared."""
-    if run.compile_error is not None or any(comparison.raised for comparison in run.comparisons):
-        return []
-    paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}
-    paths |= {path for comparison in run.comparisons for path in comparison.ignored}
-    return [*compiling.remarks, *unused_breaks(budget, run.seen), *unused_tolerances(tolerances, paths)]
-
-
-def _numerics(comparisons: Sequence[Comparison]) -> NumericsReport:
-    leaves = [leaf for comparison in comparisons for leaf in comparison.leaves]
-    worst = max(leaves, key=lambda leaf: leaf.ratio, default=None)
-    references = {c.reference for c in comparisons} - {Reference.NOT_NEEDED}
-    return NumericsReport(
-        leaves=len(leaves),
-        worst_ratio=worst.ratio if worst else 0.0,
-        worst_leaf=worst.path if worst else "",
-        reference=", ".join(sorted(r.value for r in references)) or Reference.NOT_NEEDED.value,
-        nondeterministic=any(comparison.nondeterministic for comparison in comparisons),
-        not_compared=tuple(dict.fromkeys(path for comparison in comparisons for path in comparison.not_compared)),
-        ill_conditioned=sum(leaf.ok and leaf.perturbed_runs > 0 for leaf in leaves),
-    )

@@ -13,12 +13,12 @@ from .._torch.compiled_before import counting_calls, functions_with_graphs
 from .._torch.deviations import deviations
 from .._torch.late_compilations import LateCompilations
 from ..budget import Budget, as_budget
-from ..events import announce, checking, guard_opens
-from ..findings import CompileCheckFailed, CompileReport, CompileUsageError
+from ..events import checking, guard_opens
+from ..findings import CompileReport, CompileUsageError
 from ..observation import Observation
-from ..report.failure_text import failure_text
 from ..reproduce.reproduction import GUARDED
 from . import acceptance
+from .conclude import conclude
 from .describe import rerun_command
 from .exact_limits import Figures, limit_findings, measuring_body, require_countable
 from .judge import judge
@@ -108,10 +108,7 @@ def compile_guard(
         acceptance.note(report, own)
     if settings.current.repro and report.findings:
         report.diagnosis.append(GUARDED)
-    report.text = failure_text(report)
-    announce(report)
-    if report.findings:
-        raise CompileCheckFailed(report.text, report, report.findings)
+    conclude(report)
 
 
 def _report(seen: Observation, budget: Budget, name: str) -> CompileReport:

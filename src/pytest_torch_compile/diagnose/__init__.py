@@ -37,14 +37,13 @@ CHECKS = 2  # with auto, the diagnosis takes at most this multiple of the check'
 LEAST = 3.0  # with auto, the diagnosis may take this many seconds even if the check is very short
 
 
-def diagnosis(report: CompileReport, remake: Remake, level: str | None = None) -> list[str]:
-    """Return the diagnosis of a failed check, as lines for the failure message. ``level`` defaults to the value of
-    ``--compile-diagnose``.
+def diagnosis(report: CompileReport, remake: Remake) -> list[str]:
+    """Return the diagnosis of a failed check, as lines for the failure message.
 
     Raises:
         CompileUsageError: If the level is unknown.
     """
-    level = level or settings.current.diagnose
+    level = remake.check.diagnose or settings.current.diagnose
     if level not in STEPS:
         raise CompileUsageError(f"diagnose={level!r}: choose one of {', '.join(STEPS)}")
     seconds = SECONDS[level]

@@ -9,14 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .._torch.dynamic import without_guard_errors
-from ..budget import Budget
 from ..findings import NO_VERDICT, CompileReport, CompileUsageError
-from ..legs.compiling import Compiling
-from ..legs.leg import Work
-from ..numerics import Tolerances
-
-Examine = Callable[[Work, Compiling, Budget, Tolerances], CompileReport]
-
+from ..legs.check import Check
 
 MORE_TIME = "use diagnose='full' (--compile-diagnose=full) to allow the diagnosis up to ten minutes"
 
@@ -27,13 +21,12 @@ class OutOfTime(Exception):
 
 @dataclass(frozen=True)
 class Remake:
-    """Everything that is needed to repeat a check; ``seconds`` is the check's duration."""
+    """A check that can be repeated with changes: ``examine`` runs a check and returns its report without raising, and
+    ``seconds`` is the duration of the first run.
+    """
 
-    work: Work
-    compiling: Compiling
-    budget: Budget
-    tolerances: Tolerances
-    examine: Examine
+    check: Check
+    examine: Callable[[Check], CompileReport]
     seconds: float
 
 
@@ -44,9 +37,9 @@ class Subject:
     """
 
     def __init__(self, report: CompileReport, remake: Remake, seconds: float) -> None:
-        self.report, self.work, self.compiling = report, remake.work, remake.compiling
+        self.report, self.work, self.compiling = report, remake.check.work, remake.check.compiling
         self.seconds, self._remake, self._end = seconds, remake, time.monotonic() + seconds
-        self._tolerances = remake.tolerances
+        self._tolerances = remake.check.tolerances
         self._took: dict[str | None, float] = {}
         # The changes that turn this check into a check of the smallest failing module. Empty unless this module is
         # known and has the same finding.
@@ -106,12 +99,17 @@ class Subject:
         of_compiling = {name: value for name, value in changes.items() if hasattr(compiling, name)}
         if backend is not None and compiling.wrapper is None:
             of_compiling = {"backend": backend, "mode": None, "options": None, **of_compiling}
-        work = replace(self.work, **{name: value for name, value in changes.items() if name not in of_compiling})
+        of_work = {name: value for name, value in changes.items() if name not in of_compiling}
         began = time.monotonic()
         try:
             with without_guard_errors():
-                compiling = replace(compiling, **of_compiling)
-                return self._remake.examine(work, compiling, self._remake.budget, self._tolerances)
+                check = replace(
+                    self._remake.check,
+                    work=replace(self.work, **of_work),
+                    compiling=replace(compiling, **of_compiling),
+                    tolerances=self._tolerances,
+                )
+                return self._remake.examine(check)
         except CompileUsageError:
             return None
         finally:

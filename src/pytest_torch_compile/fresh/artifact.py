@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +15,27 @@ from .. import advice
 from .._torch import canary, deployment, support
 from .._torch.error_text import error_summary, usage_error
 from .._torch.machine_faults import machine_fault
-from .._torch.sandbox import kept_rng, sandbox, seed_everything
-from .._torch.trace import TraceObserver, error_location
+from .._torch.sandbox import kept_rng, sandbox
+from .._torch.trace import error_location
 from .._torch.trace_log import not_captured
 from .._torch.warning_filters import calm
-from ..check.describe import rerun_command, shapes_text, target_name
+from ..check.both_legs import Eager
+from ..check.conclude import conclude
+from ..check.describe import rerun_command, target_name
 from ..check.judge import merged_over_calls, not_observable
 from ..check.leg_errors import machine_faults_named
 from ..check.requirements import require_values
 from ..disk import TemporaryFolder
-from ..events import announce, doing
-from ..findings import CallReport, CompileCheckFailed, CompileReport, CompileUsageError, Finding
+from ..events import doing
+from ..findings import CompileReport, CompileUsageError, Finding
 from ..legs.calls import Call, as_calls
-from ..legs.lazy_leg import LazyLeg
 from ..legs.leg import Leg, Work, World
-from ..legs.references import PerturbedLegs, ReferenceLeg
 from ..legs.targets import DynamicDims, argument_names, mark_dynamic
-from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_calls, flatten
+from ..numerics import CallRecord, Tolerances, flatten
 from ..numerics.tolerances import require_tolerances
-from ..observation import Graph
-from ..ranks.rank import Raised
-from ..report.failure_text import count, failure_text
+from .against_eager import compared, compiled_after_loading, row
+from .answers import Answers, answers
 from .process import Ended, run_fresh
-from .worker import raised_by
 
 
 @dataclass
@@ -51,29 +48,6 @@ class ArtifactReport(CompileReport):
     bytes: int = 0
     build_seconds: float = 0.0
     load_seconds: float = 0.0
-
-
-@dataclass
-class Answer:
-    """The result of one call to the artifact: the output and the arguments (which the call may have modified), or the
-    exception that the call raised (``refused``).
-    """
-
-    output: Any = None
-    arguments: Any = None
-    refused: Raised | None = None
-
-
-@dataclass
-class Answers:
-    """The result of the fresh process: an ``Answer`` for each call or, if the artifact could not be loaded, the
-    exception (``refused``). ``graphs`` lists the graphs that were compiled in the fresh process.
-    """
-
-    calls: list[Answer] = field(default_factory=list)
-    load_seconds: float = 0.0
-    refused: Raised | None = None
-    graphs: list[Graph] = field(default_factory=list)
 
 
 def check_artifact(
@@ -148,17 +122,13 @@ def check_artifact(
             sandbox() as box,
         ):
             file = Path(path) if path is not None else folder / "artifact.pt2"
-            expected, eager = [], Leg(work, holds_records=True)
-            for index in range(len(given)):
-                with box.watching(eager.world.names):
-                    expected.append(eager.run(index))
-            _require_that_eager_runs(expected[0])
-            _examine(report, work, expected, file, options, prepare, timeout, tolerances or Tolerances(), eager)
-    report.text = failure_text(report)
-    announce(report)
-    if report.findings:
-        raise CompileCheckFailed(report.text, report, report.findings)
-    return report
+            eager = Eager(Leg(work, holds_records=True))
+            for index in range(len(given)):  # the artifact must raise in the calls that raise in eager
+                with box.watching(eager.leg.world.names):
+                    eager.records.append(eager.leg.run(index))
+            _require_that_eager_runs(eager.records[0])
+            _examine(report, work, eager, file, options, prepare, timeout, tolerances or Tolerances())
+    return conclude(report)
 
 
 def _require_that_eager_runs(first: CallRecord) -> None:
@@ -171,19 +141,18 @@ def _require_that_eager_runs(first: CallRecord) -> None:
 def _examine(
     report: ArtifactReport,
     work: Work,
-    expected: list[CallRecord],
+    eager: Eager,
     file: Path,
     options: dict[str, Any] | None,
     prepare: Callable[[], Any] | None,
     timeout: float,
     tolerances: Tolerances,
-    eager: Leg,
 ) -> None:
     """Build the artifact, load it, compare its results with the eager results, and add the findings to the report."""
     started = time.perf_counter()
     try:
         with doing("building the artifact"):
-            _build(report.via, work, file, options, eager.world)
+            _build(report.via, work, file, options, eager.leg.world)
     except CompileUsageError:
         raise
     except Exception as error:
@@ -196,25 +165,25 @@ def _examine(
     # A precompiled artifact contains only code and needs the model; the other kinds must work without the model.
     with doing("running the artifact in a fresh process"):
         sent = work.target if report.via == "precompile" else None
-        imports = _classes(record.output for record in expected)
+        imports = _classes(record.output for record in eager.records)
         ended = run_fresh(
             answers, report.via, file.resolve(), sent, work.calls, prepare, imports, work.seed, seconds=timeout
         )
     if failed := _without_answers(ended):
-        if report.via == "aot_inductor" and deployment.has_own_cpp_library(
-            file
-        ):  # the build does not reject this artifact, because some torch versions can load it
+        if report.via == "aot_inductor" and deployment.has_own_cpp_library(file):
+            # The build does not reject this artifact, because some torch versions can load it.
             failed = replace(failed, hint="; or ".join(filter(None, [advice.OWN_CPP_LIBRARY, failed.hint])))
         report.findings = [failed]
         return
     found: Answers = ended.value
     report.observation = canary.observer().seen
     report.load_seconds = found.load_seconds
-    compared = partial(_compared, report.via, work, expected=expected, found=found, tolerances=tolerances, eager=eager)
-    comparisons = [compared(index) for index in range(len(expected))]
+    comparisons = [
+        compared(report.via, work, index, eager, answer, tolerances) for index, answer in enumerate(found.calls)
+    ]
     report.findings = merged_over_calls(finding for one in comparisons for finding in one.findings)
-    report.findings += _compiled(found.graphs) + not_observable(report.observation.undecided)
-    report.calls = [_row(work, index, expected, found) for index in range(len(expected))]
+    report.findings += compiled_after_loading(found.graphs) + not_observable(report.observation.undecided)
+    report.calls = [row(work, index, eager.records[index], answer) for index, answer in enumerate(found.calls)]
     report.remarks.append(
         f"artifact: {report.bytes / 1e6:.2f} MB, built in {report.build_seconds:.1f} s, "
         f"loaded in {report.load_seconds:.2f} s"
@@ -249,49 +218,6 @@ def _dims(call: Call, dynamic_dims: DynamicDims | None, names: Sequence[str]) ->
     return by_name
 
 
-def answers(
-    via: str,
-    file: Path,
-    model: torch.nn.Module | None,
-    calls: Sequence[Call],
-    prepare: Callable[[], Any] | None,
-    imports: object,
-    seed: int,
-) -> Answers:
-    """In the fresh process, load the artifact and run the calls. ``imports`` contains the classes of the outputs.
-    ``imports`` is not used: it is passed only because unpickling these classes imports the modules that define them.
-    """
-    if prepare is not None:
-        prepare()
-    result = Answers()
-    with TraceObserver() as observer:  # the parent process has already verified that the observer works
-        started = time.perf_counter()
-        try:
-            runnable = deployment.load(via, file, model)
-        except Exception as error:
-            result.refused = raised_by(error)
-            return result
-        result.load_seconds = time.perf_counter() - started
-        for number, call in enumerate(calls, 1):
-            observer.call = number
-            result.calls.append(_answer(runnable, call, seed))
-    result.graphs = [graph for graph in observer.seen.graphs if graph.ops]
-    return result
-
-
-def _answer(runnable: Callable[..., Any], call: Call, seed: int) -> Answer:
-    answer = Answer(arguments=(call.args, dict(call.kwargs)))
-    seed_everything(seed)
-    try:
-        with ExitStack() as stack:
-            for factory in call.contexts:
-                stack.enter_context(factory())
-            answer.output = runnable(*call.args, **call.kwargs)
-    except Exception as error:
-        answer.refused = raised_by(error)
-    return answer
-
-
 def _without_answers(ended: Ended) -> Finding | None:
     """Return a finding if the fresh process returned no call results; otherwise, return None."""
     if ended.without_answer:
@@ -303,90 +229,6 @@ def _without_answers(ended: Ended) -> Finding | None:
         return None
     hint = advice.PREPARE if raised.type != "CompileUsageError" else ""
     return Finding("exception", f"{what}: {raised.type}", raised.location, raised.text, hint)
-
-
-def _compared(
-    via: str, work: Work, index: int, expected: list[CallRecord], found: Answers, tolerances: Tolerances, eager: Leg
-) -> Comparison:
-    """Compare the artifact's result for one call with the eager result."""
-    here, there = expected[index], found.calls[index]
-    if here.error is not None or there.refused is not None:
-        return Comparison(_refusals(here, there), raised=True)
-    # State and random state are not compared: a model's state is inside the artifact, and each process has its own
-    # random state.
-    apart: dict[str, Any] = dict(
-        state={}, initial_state={}, grads={}, input_grads={}, kept=Flat(), kept_at_start=Flat(), initial_kept={}
-    )
-    compared = replace(here, **apart, rng={}, sharing=None)
-    artifact = replace(compared, output=there.output, arguments=there.arguments)
-    reference = LazyLeg(lambda: ReferenceLeg(work, eager))
-    repeat = LazyLeg(lambda: Leg(work, eager.world))
-    comparison = compare_calls(
-        compared,
-        artifact,
-        reference=partial(reference.record, index),
-        repeat=partial(repeat.record, index),
-        perturbed=partial(PerturbedLegs(work, eager.world).records, index),
-        tolerances=tolerances,
-    )
-    fixed = not work.dynamic_dims and _sizes(work.calls[index]) != _sizes(work.calls[0])
-    comparison.findings = [
-        replace(one, hint=advice.ARTIFACT_SIZES if fixed else advice.for_artifact(one.hint, via))
-        for one in comparison.findings
-    ]
-    return comparison
-
-
-def _sizes(call: Call) -> list[torch.Size]:
-    return [tensor.shape for tensor in flatten((call.args, dict(call.kwargs))).tensors.values()]
-
-
-def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
-    """Return a finding if only the eager model or only the artifact raises an exception. If both raise an exception,
-    the two exceptions are not compared.
-    """
-    if here.error is not None and there.refused is None:
-        message = f"eager raises {type(here.error).__name__}, but the artifact returns a result"
-        evidence, hint = error_summary(here.error), advice.ONLY_EAGER_RAISES
-    elif here.error is None and there.refused is not None:
-        message = f"the artifact rejects a call that works in eager: {there.refused.type}"
-        state = (
-            "GLOBAL_STATE changed" in there.refused.text
-        )  # dynamo's message about the failed guard contains this text
-        evidence, hint = there.refused.text, advice.ARTIFACT_STATE if state else advice.ARTIFACT_REFUSES
-    else:
-        return []
-    lines = "\n".join(evidence.splitlines()[:6])
-    return [Finding("exception", message, evidence=lines, hint=hint, calls=(here.number,))]
-
-
-def _compiled(graphs: Sequence[Graph]) -> list[Finding]:
-    if not graphs:
-        return []
-    calls = tuple(sorted({graph.call for graph in graphs if graph.call}))
-    message = f"{count(len(graphs), 'graph')} compiled in the process that loaded the artifact, 0 allowed"
-    frames = "\n".join(dict.fromkeys(f"{graph.frame}: {count(len(graph.ops), 'op')}" for graph in graphs))
-    return [
-        Finding(
-            "recompile",
-            message,
-            None,
-            frames,
-            advice.COMPILES_AFTER_LOADING,
-            calls=calls,
-            measured=len(graphs),
-            limit=0,
-        )
-    ]
-
-
-def _row(work: Work, index: int, expected: list[CallRecord], found: Answers) -> CallReport:
-    call, there = work.calls[index], found.calls[index]
-    both = ", as in eager" if expected[index].error is not None else ""
-    outcome = "built from this call, ran" if not index else "ran"
-    if there.refused is not None:
-        outcome = f"rejected{both}"
-    return CallReport(call.label or f"call {index + 1}", shapes_text(call, argument_names(work.target)), outcome)
 
 
 def _classes(outputs: Iterable[Any]) -> tuple[type, ...]:

@@ -16,19 +16,20 @@ from .. import advice, settings
 from .._torch import support
 from .._torch.error_text import usage_error
 from .._torch.trace_log import not_captured
+from ..check.conclude import conclude
 from ..check.describe import rerun_command, target_name
 from ..check.leg_errors import error_findings, machine_faults_named
 from ..check.requirements import require_values
 from ..disk import TemporaryFolder
-from ..events import announce, doing
-from ..findings import CompileCheckFailed, CompileReport, CompileUsageError, Finding
+from ..events import doing
+from ..findings import CompileReport, CompileUsageError, Finding
 from ..legs.calls import Call, as_calls
 from ..legs.compiling import Compiling
 from ..legs.targets import modules_of
 from ..numerics import Tolerance, flatten
 from ..numerics.measure import difference, element
 from ..numerics.tolerances import require_tolerances
-from ..report.failure_text import failure_text, number
+from ..report.failure_text import number
 from .observed import Observed, RaisedInCall, observe
 from .process import run_fresh
 from .rows import rows_of
@@ -171,11 +172,7 @@ def check_invariance(
     )
     with machine_faults_named(), not_captured():
         _examine(report, subject, ways)
-    report.text = failure_text(report)
-    announce(report)
-    if report.findings:
-        raise CompileCheckFailed(report.text, report, report.findings)
-    return report
+    return conclude(report)
 
 
 def _examine(report: InvarianceReport, subject: _Subject, ways: Sequence[str]) -> None:

@@ -12,13 +12,14 @@ from .. import advice
 from .._torch import support
 from .._torch.planning import COMPILER, VARIABLE, missing
 from ..budget import Budget, as_budget
+from ..check.conclude import conclude
 from ..check.describe import rerun_command, target_name
 from ..check.exact_limits import Figure, Figures, limit_findings
 from ..check.judge import judge
 from ..check.requirements import require_factory
 from ..disk import TemporaryFolder
-from ..events import announce, doing
-from ..findings import CompileCheckFailed, CompileUsageError, Finding
+from ..events import doing
+from ..findings import CompileUsageError, Finding
 from ..fresh.process import Ended, run_fresh
 from ..legs.calls import Call, as_calls
 from ..legs.compiling import Compiling
@@ -111,11 +112,7 @@ def check_plan(
     task = prepared(model, given, work, card, limits, values=values)
     with doing(f"planning for {card.name}"):
         ended = run_tasks([task], timeout)
-    plan = concluded(task, ended.value[0] if ended.value else ended)
-    announce(plan)
-    if plan.findings:
-        raise CompileCheckFailed(plan.text, plan, plan.findings)
-    return plan
+    return conclude(completed(task, ended.value[0] if ended.value else ended))
 
 
 @dataclass(frozen=True)
@@ -178,7 +175,7 @@ def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
         )
 
 
-def concluded(task: Task, answer: Planned | Ended) -> Plan:
+def completed(task: Task, answer: Planned | Ended) -> Plan:
     """Complete the task's plan, including its findings, and return it. ``answer`` is the result of the planning process
     or, if the process returned no result, describes how the process ended.
     """

@@ -24,7 +24,7 @@ from ..speed.deciding.exact import AllowMore
 from ..speed.deciding.planned import PlannedChange, compare, label
 from ..speed.fresh_process import leave_plan
 from .cards import as_card
-from .check_plan import concluded, plan_text, prepared, run_tasks
+from .check_plan import completed, plan_text, prepared, run_tasks
 from .collect import Work
 from .records import Plan
 
@@ -111,7 +111,7 @@ def _plan(target: Any, calls: Sequence[Call], options: Mapping[str, Any], gpu: s
     task = prepared(uncompiled(target), calls, work, as_card(gpu), Budget())
     with doing(f"planning for {gpu}"):
         ended = run_tasks([task], settings.current.timeout or SECONDS)
-    plan = concluded(task, ended.value[0] if ended.value else ended)
+    plan = completed(task, ended.value[0] if ended.value else ended)
     plan.findings = [finding for finding in plan.findings if finding.kind not in COUNTED_KINDS]
     plan.budget, plan.rerun = {}, f"{plan.rerun} --compile-plan={gpu.replace(' ', '')}" if plan.rerun else ""
     plan.text = plan_text(plan)

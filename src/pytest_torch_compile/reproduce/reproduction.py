@@ -64,14 +64,14 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
     if finding is None:  # for example, times and memory depend on the machine
         kinds = ", ".join(sorted({finding.kind for finding in report.findings})) or "custom-op"
         return f"no reproduction: not supported for {kinds}"
-    if remake.compiling.wrapper is not None:
+    if remake.check.compiling.wrapper is not None:
         return "no reproduction: not supported with a custom compile function"
-    end_of_time, reasons, remakes = time.monotonic() + SECONDS, [], [remake]
-    if finding.kind == "graph-break" and remake.compiling.can_relax:
-        remakes.append(replace(remake, compiling=remake.compiling.relaxed()))
-    for (part, its_finding), own, exact in itertools.product(_works(report, remake, finding), remakes, (False, True)):
+    end_of_time, reasons, checks = time.monotonic() + SECONDS, [], [remake.check]
+    if finding.kind == "graph-break" and remake.check.compiling.can_relax:
+        checks.append(replace(remake.check, compiling=remake.check.compiling.relaxed()))
+    for (part, its_finding), check, exact in itertools.product(_works(report, remake, finding), checks, (False, True)):
         try:
-            candidate = script(its_finding, report, part, own, exact=exact)
+            candidate = script(its_finding, report, replace(check, work=part), exact=exact)
         except Unwritable as error:
             reasons.append(str(error))
             continue
@@ -100,16 +100,17 @@ def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[
     The first target is the smallest failing module, if it has a finding of the same kind as ``finding``. The last
     target is the whole target, with ``finding`` itself.
     """
-    if report.fault.module and (part := parts_of(remake.work).get(report.fault.module)):
-        changes = part.changes(remake.work)
+    work = remake.check.work
+    if report.fault.module and (part := parts_of(work).get(report.fault.module)):
+        changes = part.changes(work)
         try:
             alone = Subject(report, remake, SECONDS).again(**changes)
         except OutOfTime:
             alone = None
         its_finding = _worst(alone, {finding.kind}) if alone else None
         if its_finding is not None:
-            yield replace(remake.work, **changes), its_finding
-    yield remake.work, finding
+            yield replace(work, **changes), its_finding
+    yield work, finding
 
 
 def _path(report: CompileReport, finding: Finding, folder: Path) -> Path:

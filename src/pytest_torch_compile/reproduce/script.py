@@ -17,8 +17,8 @@ import torch
 
 from .._torch.process_settings import process_settings
 from .._torch.support import IMPORTS_OF_TORCH, newer_arguments
-from ..diagnose.subject import Remake
 from ..findings import CompileReport, Finding
+from ..legs.check import Check
 from ..legs.compiling import Compiling
 from ..legs.leg import Work
 from ..legs.snapshot import Snapshot
@@ -79,12 +79,13 @@ def _defined(templates: Iterable[str]) -> Iterator[str]:
                 yield node.id
 
 
-def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, *, exact: bool) -> Script:
+def script(finding: Finding, report: CompileReport, check: Check, *, exact: bool) -> Script:
     """Return the script for one finding of ``report``; ``exact`` keeps the original tensor values.
 
     Raises:
         Unwritable: If the target, its inputs or its options cannot be written as source.
     """
+    work = check.work
     if any(call.exceptions for call in work.calls):
         raise Unwritable("a call is expected to raise an exception")
     writer = Writer(exact=exact)
@@ -93,9 +94,9 @@ def script(finding: Finding, report: CompileReport, work: Work, remake: Remake, 
     target = writer.expression(work.target, "target")
     with _marked(work):
         calls = [writer.call(one) for one in work.calls]
-    constants = _constants(writer, finding, work, remake)
+    constants = _constants(writer, finding, check)
     templates = [
-        (TEMPLATES / f"{name}.txt").read_text(encoding="utf-8") for name in ("run", _judge(finding, remake.compiling))
+        (TEMPLATES / f"{name}.txt").read_text(encoding="utf-8") for name in ("run", _judge(finding, check.compiling))
     ]
     own = Renamed(writer.definitions.taken, [*constants, "make", "MODES"], templates)
     body = [f"global {', '.join(writer.state)}"] if writer.state else []
@@ -146,8 +147,8 @@ def _marked(work: Work) -> Iterator[None]:
         yield
 
 
-def _constants(writer: Writer, finding: Finding, work: Work, remake: Remake) -> dict[str, str]:
-    compiling = remake.compiling
+def _constants(writer: Writer, finding: Finding, check: Check) -> dict[str, str]:
+    work, compiling = check.work, check.compiling
     chosen: dict[str, Any] = {"fullgraph": compiling.fullgraph, "backend": compiling.backend, "mode": compiling.mode}
     chosen |= {"options": compiling.options, "dynamic": compiling.dynamic, **newer_arguments(compiling.more)}
     written = {name: writer.expression(value, name) for name, value in chosen.items() if value is not None}
@@ -163,15 +164,15 @@ def _constants(writer: Writer, finding: Finding, work: Work, remake: Remake) -> 
         "STEPS": repr(work.steps),
         "STATE": repr(list(writer.state)),
     }
-    judge = _judge(finding, remake.compiling)
+    judge = _judge(finding, compiling)
     if judge == "values":
-        given = remake.tolerances.given_for(finding.subject, torch.float32)
+        given = check.tolerances.given_for(finding.subject, torch.float32)
         tolerance = (given.rtol, given.atol) if given else None
         constants["SUBJECT"] = repr("state" if finding.kind == "state" else finding.subject or "random stream")
         constants["NAMES"] = repr(argument_names(work.target))
         constants["TOLERANCE"] = f"{tolerance}  # (rtol, atol) if the check sets them, otherwise None"
     elif judge == "counts":
-        accepted = len(frozenset(remake.budget.accepted_breaks)) if finding.kind == "graph-break" else 0
+        accepted = len(frozenset(check.budget.accepted_breaks)) if finding.kind == "graph-break" else 0
         constants["COUNTED"] = _mapping({name: options[name] for name in _COUNTED if name in options})
         constants["LIMIT"] = repr(int(finding.limit or 0) + accepted)
     return constants

@@ -1,0 +1,109 @@
+"""Compare an artifact's results with the eager results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from .. import advice
+from .._torch.error_text import error_summary
+from ..check.both_legs import Eager
+from ..check.describe import shapes_text
+from ..findings import CallReport, Finding
+from ..legs.calls import Call
+from ..legs.lazy_leg import LazyLeg
+from ..legs.leg import Leg, Work
+from ..legs.references import PerturbedLegs, ReferenceLeg
+from ..legs.targets import argument_names
+from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_calls, flatten
+from ..observation import Graph
+from ..report.failure_text import count
+from .answers import Answer
+
+
+def compared(via: str, work: Work, index: int, eager: Eager, there: Answer, tolerances: Tolerances) -> Comparison:
+    """Compare the artifact's result for one call with the eager result."""
+    here = eager.records[index]
+    if here.error is not None or there.refused is not None:
+        return Comparison(_refusals(here, there), raised=True)
+    # State and random state are not compared: a model's state is inside the artifact, and each process has its own
+    # random state.
+    apart: dict[str, Any] = dict(
+        state={}, initial_state={}, grads={}, input_grads={}, kept=Flat(), kept_at_start=Flat(), initial_kept={}
+    )
+    compared = replace(here, **apart, rng={}, sharing=None)
+    artifact = replace(compared, output=there.output, arguments=there.arguments)
+    reference = LazyLeg(lambda: ReferenceLeg(work, eager.leg))
+    repeat = LazyLeg(lambda: Leg(work, eager.leg.world))
+    comparison = compare_calls(
+        compared,
+        artifact,
+        reference=partial(reference.record, index),
+        repeat=partial(repeat.record, index),
+        perturbed=partial(PerturbedLegs(work, eager.leg.world).records, index),
+        tolerances=tolerances,
+    )
+    fixed = not work.dynamic_dims and _sizes(work.calls[index]) != _sizes(work.calls[0])
+    comparison.findings = [
+        replace(one, hint=advice.ARTIFACT_SIZES if fixed else advice.for_artifact(one.hint, via))
+        for one in comparison.findings
+    ]
+    return comparison
+
+
+def _sizes(call: Call) -> list[torch.Size]:
+    return [tensor.shape for tensor in flatten((call.args, dict(call.kwargs))).tensors.values()]
+
+
+def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
+    """Return a finding if only the eager model or only the artifact raises an exception. If both raise an exception,
+    the two exceptions are not compared.
+    """
+    if here.error is not None and there.refused is None:
+        message = f"eager raises {type(here.error).__name__}, but the artifact returns a result"
+        evidence, hint = error_summary(here.error), advice.ONLY_EAGER_RAISES
+    elif here.error is None and there.refused is not None:
+        message = f"the artifact rejects a call that works in eager: {there.refused.type}"
+        state = (
+            "GLOBAL_STATE changed" in there.refused.text
+        )  # dynamo's message about the failed guard contains this text
+        evidence, hint = there.refused.text, advice.ARTIFACT_STATE if state else advice.ARTIFACT_REFUSES
+    else:
+        return []
+    lines = "\n".join(evidence.splitlines()[:6])
+    return [Finding("exception", message, evidence=lines, hint=hint, calls=(here.number,))]
+
+
+def compiled_after_loading(graphs: Sequence[Graph]) -> list[Finding]:
+    """Return a finding if anything was compiled in the process that loaded the artifact."""
+    if not graphs:
+        return []
+    calls = tuple(sorted({graph.call for graph in graphs if graph.call}))
+    message = f"{count(len(graphs), 'graph')} compiled in the process that loaded the artifact, 0 allowed"
+    frames = "\n".join(dict.fromkeys(f"{graph.frame}: {count(len(graph.ops), 'op')}" for graph in graphs))
+    return [
+        Finding(
+            "recompile",
+            message,
+            None,
+            frames,
+            advice.COMPILES_AFTER_LOADING,
+            calls=calls,
+            measured=len(graphs),
+            limit=0,
+        )
+    ]
+
+
+def row(work: Work, index: int, here: CallRecord, there: Answer) -> CallReport:
+    """Return a call's row in the call table."""
+    call = work.calls[index]
+    both = ", as in eager" if here.error is not None else ""
+    outcome = "built from this call, ran" if not index else "ran"
+    if there.refused is not None:
+        outcome = f"rejected{both}"
+    return CallReport(call.label or f"call {index + 1}", shapes_text(call, argument_names(work.target)), outcome)

@@ -1,0 +1,86 @@
+"""Load an artifact in the fresh process, and run the calls with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .._torch import deployment
+from .._torch.sandbox import seed_everything
+from .._torch.trace import TraceObserver
+from ..legs.calls import Call
+from ..observation import Graph
+from ..ranks.rank import Raised
+from .worker import raised_by
+
+
+@dataclass
+class Answer:
+    """The result of one call to the artifact: the output and the arguments (which the call may have modified), or the
+    exception that the call raised (``refused``).
+    """
+
+    output: Any = None
+    arguments: Any = None
+    refused: Raised | None = None
+
+
+@dataclass
+class Answers:
+    """The result of the fresh process: an ``Answer`` for each call or, if the artifact could not be loaded, the
+    exception (``refused``). ``graphs`` lists the graphs that were compiled in the fresh process.
+    """
+
+    calls: list[Answer] = field(default_factory=list)
+    load_seconds: float = 0.0
+    refused: Raised | None = None
+    graphs: list[Graph] = field(default_factory=list)
+
+
+def answers(
+    via: str,
+    file: Path,
+    model: torch.nn.Module | None,
+    calls: Sequence[Call],
+    prepare: Callable[[], Any] | None,
+    imports: object,
+    seed: int,
+) -> Answers:
+    """In the fresh process, load the artifact and run the calls. ``imports`` contains the classes of the outputs.
+    ``imports`` is not used: it is passed only because unpickling these classes imports the modules that define them.
+    """
+    if prepare is not None:
+        prepare()
+    result = Answers()
+    with TraceObserver() as observer:  # the parent process has already verified that the observer works
+        started = time.perf_counter()
+        try:
+            runnable = deployment.load(via, file, model)
+        except Exception as error:
+            result.refused = raised_by(error)
+            return result
+        result.load_seconds = time.perf_counter() - started
+        for number, call in enumerate(calls, 1):
+            observer.call = number
+            result.calls.append(_answer(runnable, call, seed))
+    result.graphs = [graph for graph in observer.seen.graphs if graph.ops]
+    return result
+
+
+def _answer(runnable: Callable[..., Any], call: Call, seed: int) -> Answer:
+    answer = Answer(arguments=(call.args, dict(call.kwargs)))
+    seed_everything(seed)
+    try:
+        with ExitStack() as stack:
+            for factory in call.contexts:
+                stack.enter_context(factory())
+            answer.output = runnable(*call.args, **call.kwargs)
+    except Exception as error:
+        answer.refused = raised_by(error)
+    return answer
