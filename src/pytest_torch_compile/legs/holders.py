@@ -203,8 +203,9 @@ class ClassAttributes:
         """Yield a label and the value of each attribute, including user-defined descriptors, because descriptors may
         store values.
         """
+        own = self.read()
         for name, value in vars(self.kind).items():
-            if name in self.read() or (is_descriptor(value) and is_open(value)):
+            if name in own or (is_descriptor(value) and is_open(value)):
                 yield f"class attribute {self.kind.__name__}.{name}", value
 
 

@@ -191,15 +191,15 @@ class Snapshot:
         """Record in ``contents`` the changes that the calls made."""
         with torch.inference_mode(False), torch.no_grad():
             for key, holder in list(self.holders.items()):
-                known = self._now.get(key, self.initial[key])
+                initial = self.initial[key]
+                known = self._now.get(key, initial)
                 if not holder.has(known):
-                    initial = self.initial[key]
                     known = initial if initial is not known and holder.has(initial) else holder.read()
-                self._now[key] = known
-                if known is self.initial[key]:
-                    contents.held.pop(key, None)
-                else:
+                    self._now[key] = known
+                if known is not initial:
                     contents.held[key] = known
+                elif key in contents.held:
+                    del contents.held[key]
 
     def as_left(self, tensor: torch.Tensor, contents: Contents, *, copy: bool) -> torch.Tensor:
         """Return a tensor in its state at the end of a call. The result remains valid after the caller's contents are
