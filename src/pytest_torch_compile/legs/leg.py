@@ -50,7 +50,8 @@ class Work:
     """The target and calls of a check, and the options that are the same in each of its runs.
 
     ``snapshots`` selects where copies of the caller's tensors are kept: ``"host"`` or ``"device"``. With None, the
-    choice depends on the size of the copies, the device's free memory, and ``train``.
+    choice depends on the size of the copies, the device's free memory, and ``train``; large copies of CPU tensors may
+    be kept in a temporary file.
     """
 
     target: Any
