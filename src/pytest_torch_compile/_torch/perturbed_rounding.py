@@ -12,6 +12,7 @@ During an optimizer step, the learning rate is perturbed as well. A compiled ste
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -29,6 +30,8 @@ HALF_TYPE_SHARE = 12
 WIDE_EPS = 1.0
 # TF32 keeps ten mantissa bits, so rounding to TF32 changes a number by at most half an ulp of TF32.
 TF32_EPS = 2.0**-11
+# The number of elements of a tensor on a CPU that are perturbed at a time.
+PART = 2**16
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 _STATISTICS = ("running_mean", "running_var")
 
@@ -77,14 +80,11 @@ class PerturbedRounding(PausableMode):
         return result
 
     def _perturb(self, tensor: torch.Tensor) -> None:
-        wide = torch.float64 if tensor.dtype in (torch.float32, torch.float64) else torch.float32
-        moved = (tensor.to(wide) * (1 + _steps(self._noise(tensor), tensor.dtype).to(wide))).to(tensor.dtype)
-        if tensor.element_size() == 1:  # torch has neither isfinite nor where for float8
-            finite = moved.to(wide).isfinite()
-            moved = torch.where(finite, moved.to(wide), tensor.to(wide)).to(tensor.dtype)
-        else:
-            moved = torch.where(moved.isfinite(), moved, tensor)
-        tensor.copy_(moved)
+        for part in _parts(tensor):
+            wide = part if part.element_size() >= 4 else part.float()
+            steps = _steps(self._noise(part), part.dtype).to(wide.dtype)
+            moved = torch.addcmul(wide, wide, steps).to(part.dtype).to(wide.dtype)
+            part.copy_(torch.where(moved.isfinite(), moved, wide))  # a step must not turn the largest number into inf
 
     def _as_tf32(self, operand: torch.Tensor) -> torch.Tensor:
         """Perturb an operand by the error of rounding to TF32."""
@@ -99,6 +99,13 @@ class PerturbedRounding(PausableMode):
             generator = torch.Generator(like.device).manual_seed(self._seed)
             self._generators[like.device] = generator
         return torch.rand(like.shape, generator=generator, device=like.device, dtype=torch.float32)
+
+
+def _parts(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
+    """Split a large tensor on a CPU into parts that fit the cache, because a perturbation reads and writes them several
+    times. The random numbers are the same as for the whole tensor.
+    """
+    return tensor.view(-1).split(PART) if tensor.device.type == "cpu" and tensor.is_contiguous() else (tensor,)
 
 
 def _is_table(func: Any, args: Any) -> bool:
@@ -152,12 +159,12 @@ def _may_be_tf32(operand: torch.Tensor) -> bool:
 
 
 def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return the relative change of each element: for 16-bit and narrower dtypes, one ulp for a few elements; for wider
-    dtypes, a small change for every element.
+    """Turn uniform noise into the relative change of each element: for 16-bit and narrower dtypes, one ulp for a few
+    elements; for wider dtypes, a small change for every element.
     """
     eps = torch.finfo(dtype).eps
     if dtype in (torch.float32, torch.float64):
-        return (noise - 0.5) * (2 * 3**0.5 * WIDE_EPS * eps)
+        return noise.sub_(0.5).mul_(2 * 3**0.5 * WIDE_EPS * eps)
     # 0.75 eps of a value is 0.75 to 1.5 ulps, which becomes one ulp after rounding.
     edge = 0.5 / HALF_TYPE_SHARE
     return ((noise > 1 - edge).to(torch.float32) - (noise < edge).to(torch.float32)) * (0.75 * eps)

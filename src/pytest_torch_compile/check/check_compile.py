@@ -111,7 +111,8 @@ def check_compile(
             with ``train=True``.
         snapshots: Where to keep copies of the caller's tensors: ``"device"`` or ``"host"``. By default, the copies are
             kept on the host if the device does not have enough memory for both the copies and the float64 run, or if
-            the check includes training and the copies exceed 1 GiB.
+            the check includes training and the copies exceed 1 GiB. If the copies of CPU tensors exceed 1 GiB in
+            training, they are kept in a temporary file.
         diagnose: How thoroughly to diagnose a failure: ``off``, ``auto`` or ``full``. Defaults to
             ``--compile-diagnose``.
         **kwargs: Keyword arguments of the single call. A keyword that is both an option of this function and an

@@ -14,6 +14,7 @@ import torch
 
 from .._torch.tensor_state import Extent, TensorState, below_subclasses, extent, holds, pieces, same_values
 from ..numerics.tree import attributes, is_a
+from .file_copies import FileCopy
 from .reach import EMPTY, container_kind, is_open, items
 from .stateful import stateful
 
@@ -203,8 +204,9 @@ class ClassAttributes:
         """Yield a label and the value of each attribute, including user-defined descriptors, because descriptors may
         store values.
         """
+        own = self.read()
         for name, value in vars(self.kind).items():
-            if name in self.read() or (is_descriptor(value) and is_open(value)):
+            if name in own or (is_descriptor(value) and is_open(value)):
                 yield f"class attribute {self.kind.__name__}.{name}", value
 
 
@@ -294,9 +296,9 @@ class Memory:
         self._size = bytes_.storage.nbytes()
         self._on_host = on_host
 
-    def has(self, content: torch.Tensor) -> bool:
+    def has(self, content: torch.Tensor | FileCopy) -> bool:
         """Return whether the storage contains exactly ``content``."""
-        return self.extent.storage.nbytes() == self._size and holds(self.extent, content)
+        return self.extent.storage.nbytes() == self._size and holds(self.extent, _loaded(content))
 
     def read(self) -> torch.Tensor:
         """Return a copy of the bytes, or an empty tensor if the storage was freed."""
@@ -305,8 +307,9 @@ class Memory:
         live = self.extent.live()
         return live.to("cpu", copy=True) if self._on_host else live.clone()
 
-    def put(self, content: torch.Tensor) -> None:
+    def put(self, content: torch.Tensor | FileCopy) -> None:
         """Write the bytes to the storage; an empty ``content`` frees the storage."""
+        content = _loaded(content)
         if content.numel() == 0:
             self.extent.storage.resize_(0)
             return
@@ -314,9 +317,13 @@ class Memory:
             self.extent.storage.resize_(self._size)
         self.extent.live().copy_(content)
 
-    def replaced(self, content: torch.Tensor, replace: Replace) -> torch.Tensor:
+    def replaced(self, content: torch.Tensor | FileCopy, replace: Replace) -> torch.Tensor | FileCopy:
         """Return the content unchanged, because a copy of bytes contains no references to objects."""
         return content
+
+
+def _loaded(content: torch.Tensor | FileCopy) -> torch.Tensor:
+    return content.loaded() if isinstance(content, FileCopy) else content
 
 
 def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder]:

@@ -50,7 +50,8 @@ class Work:
     """The target and calls of a check, and the options that are the same in each of its runs.
 
     ``snapshots`` selects where copies of the caller's tensors are kept: ``"host"`` or ``"device"``. With None, the
-    choice depends on the size of the copies, the device's free memory, and ``train``.
+    choice depends on the size of the copies, the device's free memory, and ``train``; large copies of CPU tensors may
+    be kept in a temporary file.
     """
 
     target: Any
@@ -110,8 +111,11 @@ class Leg:
 
     ``modules`` maps names to the target's modules. ``change`` converts the tensors to another dtype or device.
     ``holds_records`` is true if the record of a call is still used after later calls have run. ``mode`` is the context
-    manager in which the calls run.
+    manager in which the calls run. ``records_start`` is true if the state before each call is recorded, which shows
+    what a call has written.
     """
+
+    records_start = True
 
     def __init__(
         self,
@@ -138,13 +142,10 @@ class Leg:
         self.modules = modules_of(self._target)
         self._start(change)
         self._calls = [with_replacements(call, self._contents.replacements) for call in work.calls]
-        with self._own_process(), self.world.in_force(self._contents):
-            if wrap is not None and work.dynamic_dims is not None:
-                for call in self._calls:
-                    mark_dynamic(call, work.dynamic_dims, self._names)
-            self._called = wrap(self._target) if wrap else _eager(self._target)
-            params = [p for m in self.modules.values() for p in m.parameters() if p.requires_grad]
-            self._optimizer = work.optimizer(params) if work.optimizer else None
+        self._called, self._optimizer = _eager(self._target), None
+        if wrap is not None or work.optimizer is not None:
+            with self._own_process(), self.world.in_force(self._contents):
+                self._prepare(wrap)
         if work.optimizer and not hasattr(self._optimizer, "step"):
             raise CompileUsageError(
                 f"the function passed as optimizer= returned {self._optimizer!r}, but it must return the optimizer"
@@ -159,6 +160,16 @@ class Leg:
         made = self._work.target.make()
         self.world.names.note_target(made)
         return made
+
+    def _prepare(self, wrap: Callable[[Any], Any] | None) -> None:
+        """Wrap the target and create the optimizer, which may run the caller's code."""
+        if wrap is not None:
+            for call in self._calls if self._work.dynamic_dims is not None else ():
+                mark_dynamic(call, self._work.dynamic_dims, self._names)
+            self._called = wrap(self._target)
+        if self._work.optimizer is not None:
+            params = [p for m in self.modules.values() for p in m.parameters() if p.requires_grad]
+            self._optimizer = self._work.optimizer(params)
 
     def _start(self, change: Convert | None) -> None:
         """Replace the parts of the state that this run does not share with the caller."""
@@ -198,7 +209,7 @@ class Leg:
         has_lazy = any(is_lazy(parameter) for parameter in self._parameters().values())
         before = Contents(dict(self._contents.held))
         with self._own_random_stream(record), self._own_process(), self.world.in_force(self._contents):
-            left = self._left or self._present()
+            left = self._left or (self._present() if self.records_start else _Left())
             arguments = outcome.while_it_lasts(arguments_of(record, call.args, call.kwargs), self.world.snapshot)
             with self.mode:
                 self._call(call, index, record)

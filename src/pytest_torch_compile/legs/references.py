@@ -39,6 +39,8 @@ class ReferenceLeg(Leg):
     kernel), the record has an error, and the call has no reference.
     """
 
+    records_start = False
+
     def __init__(self, work: Work, eager: Leg) -> None:
         super().__init__(work, eager.world, change=to_float64)
         self._twin = Leg(work, eager.world) if eager.has_drawn else None
@@ -63,6 +65,8 @@ class PerturbedLeg(Leg):
     """An eager run of the calls that perturbs the rounding in every op. The perturbations use a random stream that is
     separate from the model's stream.
     """
+
+    records_start = False
 
     def __init__(self, work: Work, seed: int, world: World | None = None) -> None:
         super().__init__(work, world)

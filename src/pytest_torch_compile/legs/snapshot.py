@@ -29,6 +29,7 @@ from .._torch.tensor_state import (
     without_torch_function,
 )
 from ..numerics.tree import is_a
+from .file_copies import FileCopies
 from .holders import Holder, Key, Memory, TensorObject, Variable, holders_of
 from .reach import reached
 from .renewed import Replacements, renewal
@@ -37,8 +38,11 @@ from .renewed import Replacements, renewal
 # snapshot is kept on the host.
 ROOM = 0.85
 # In training, the parameters and gradients of the eager run stay on the device until they are compared. A snapshot
-# larger than this number of bytes is kept on the host. On an H100, keeping a 2.15 GB snapshot on the host took 7 s.
+# larger than this number of bytes is kept on the host. On an H100, keeping a 2.15 GB snapshot on the host took 7 s. A
+# larger snapshot of tensors on the host is kept in a temporary file.
 LARGE_IN_TRAINING = 2**30
+# Copies of tensors of fewer bytes than this stay in memory.
+LEAST_IN_FILE = 2**20
 
 
 @dataclass
@@ -63,9 +67,13 @@ class Snapshot:
         self._now: dict[Key, Any] = {}
         self._running: Contents | None = None
         self._host = on_host
+        self._file: FileCopies | None = None
         roots = list(roots)
         if on_host is None:
-            self._host = _needs_host((value for value in reached(roots) if is_a(value, torch.Tensor)), training)
+            tensors = [value for value in reached(roots) if is_a(value, torch.Tensor) and is_plain(value)]
+            self._host = _needs_host(tensors, training)
+            if training and sum(t.nbytes for t in tensors if t.device.type == "cpu") > LARGE_IN_TRAINING:
+                self._file = FileCopies()
         self.note(*roots)
 
     def note(self, *values: Any) -> None:
@@ -97,6 +105,8 @@ class Snapshot:
                 return
             known.append(holder)
         content = holder.read()
+        if self._file is not None and isinstance(holder, Memory) and content.nbytes >= LEAST_IN_FILE:
+            content = self._file.saved(content)
         self.holders[holder.key] = holder
         self.initial[holder.key] = self._now[holder.key] = content
         if self._running is not None and self._running.replacements:
@@ -191,15 +201,15 @@ class Snapshot:
         """Record in ``contents`` the changes that the calls made."""
         with torch.inference_mode(False), torch.no_grad():
             for key, holder in list(self.holders.items()):
-                known = self._now.get(key, self.initial[key])
+                initial = self.initial[key]
+                known = self._now.get(key, initial)
                 if not holder.has(known):
-                    initial = self.initial[key]
                     known = initial if initial is not known and holder.has(initial) else holder.read()
-                self._now[key] = known
-                if known is self.initial[key]:
-                    contents.held.pop(key, None)
-                else:
+                    self._now[key] = known
+                if known is not initial:
                     contents.held[key] = known
+                elif key in contents.held:
+                    del contents.held[key]
 
     def as_left(self, tensor: torch.Tensor, contents: Contents, *, copy: bool) -> torch.Tensor:
         """Return a tensor in its state at the end of a call. The result remains valid after the caller's contents are
@@ -285,7 +295,7 @@ def _needs_host(tensors: Iterable[torch.Tensor], training: bool) -> bool:
     copies: Counter[torch.device] = Counter()
     doubles: Counter[torch.device] = Counter()
     for tensor in tensors:
-        if tensor.device.type not in ("cpu", "meta") and is_plain(tensor):
+        if tensor.device.type != "cpu":
             copies[tensor.device] += tensor.numel() * tensor.element_size()
             doubles[tensor.device] += tensor.numel() * (8 if tensor.is_floating_point() else 0)
     if training and copies.total() > LARGE_IN_TRAINING:
