@@ -164,8 +164,9 @@ class Leg:
     def _prepare(self, wrap: Callable[[Any], Any] | None) -> None:
         """Wrap the target and create the optimizer, which may run the caller's code."""
         if wrap is not None:
-            for call in self._calls if self._work.dynamic_dims is not None else ():
-                mark_dynamic(call, self._work.dynamic_dims, self._names)
+            if self._work.dynamic_dims is not None:
+                for call in self._calls:
+                    mark_dynamic(call, self._work.dynamic_dims, self._names)
             self._called = wrap(self._target)
         if self._work.optimizer is not None:
             params = [p for m in self.modules.values() for p in m.parameters() if p.requires_grad]
