@@ -215,10 +215,11 @@ def next_key() -> int:
 
 
 def test_what_eager_itself_does_not_repeat_is_named_in_a_warning() -> None:
-    with pytest.warns(CompileCheckWarning, match="Stamped: attribute key could not be compared"):
+    with pytest.warns(CompileCheckWarning, match="Stamped: attribute key could not be compared") as warned:
         report: CompileReport = check_compile(
             Stamped(), torch.ones(3), backend="eager", fullgraph=False, max_graph_breaks=1
         )
+    assert [one.filename for one in warned] == [__file__], "the warning is about a line of the package"
     assert report.ok and report.numerics.not_compared == ("attribute key",)
 
 
