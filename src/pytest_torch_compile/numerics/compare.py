@@ -77,12 +77,17 @@ def compare_calls(
     own = [label for one in apart for label in (eager.state_label(one), compiled.state_label(one), f"grad of {one}")]
     for name in ("state", "grad"):
         legs[name] = _without(legs[name][0], own), _without(legs[name][1], own)
-    legs["kept"], unstable = _kept(eager, compiled, repeat)
+    # Attributes whose structure differs before the first call, for example because a compile wrapper adds attributes.
+    own = [path for path, _ in structure_differences(eager.kept_at_start, compiled.kept_at_start)]
+    legs["kept"] = _without(eager.kept, own), _without(compiled.kept, own)
     ignored = tuple(path for one, _ in legs.values() for path in one.nodes if tolerances.ignores(path))
     if not tolerances.state:
         legs["kept"] = Flat(), Flat()
     if tolerances.ignored:
         legs = {name: (_chosen(one, tolerances), _chosen(other, tolerances)) for name, (one, other) in legs.items()}
+    # Values that are left out must not start another eager run, or be listed as unstable.
+    unstable = _unstable(legs["kept"], repeat, lambda kept: _chosen(_without(kept, own), tolerances))
+    legs["kept"] = _without(legs["kept"][0], unstable), _without(legs["kept"][1], unstable)
 
     pairs = [pair for name, both in legs.items() for pair in _pairs(name, both)]
     judged = judge(
@@ -119,19 +124,13 @@ def _chosen(flat: Flat, tolerances: Tolerances) -> Flat:
     return Flat({path: node for path, node in flat.nodes.items() if not tolerances.ignores(path)})
 
 
-def _kept(eager: CallRecord, compiled: CallRecord, repeat: Callable[[], CallRecord | None]) -> tuple[Legs, list[str]]:
-    """Return the parts of ``kept`` that can be compared, for both runs. Also return the paths that are not compared
-    because two eager runs differ there.
-
-    Attributes whose structure differs before the first call, for example because a compile wrapper adds attributes, are
-    also excluded from the comparison.
+def _unstable(kept: Legs, repeat: Callable[[], CallRecord | None], comparable: Callable[[Flat], Flat]) -> list[str]:
+    """Return the paths at which the kept state of two eager runs differs. A second eager run is requested only if the
+    eager and the compiled state differ; ``comparable`` returns the part of its state that is compared.
     """
-    own = [path for path, _ in structure_differences(eager.kept_at_start, compiled.kept_at_start)]
-    one, other = _without(eager.kept, own), _without(compiled.kept, own)
-    unstable: list[str] = []
-    if _differing(one, other) and (again := repeat()) is not None and again.error is None:
-        unstable = _differing(one, _without(again.kept, own))
-    return (_without(one, unstable), _without(other, unstable)), unstable
+    if not _differing(*kept) or (again := repeat()) is None or again.error is not None:
+        return []
+    return _differing(kept[0], comparable(again.kept))
 
 
 def _without(flat: Flat, paths: Sequence[str]) -> Flat:

@@ -94,8 +94,8 @@ def judge(
 ) -> Judgement:
     """Judge every pair. Request the fp64 run and additional eager runs only if a pair needs them."""
     result = Judgement({pair.path: by_tolerance(pair, tolerances) for pair in pairs})
-    # If the user chose a tolerance, only this tolerance decides.
-    unexplained = [pair for pair in result.failing(pairs) if tolerances.given_for(pair.path, pair.eager.dtype) is None]
+    # If the user chose a tolerance, only this tolerance decides. Integers must be equal, whatever the tolerance.
+    unexplained = [pair for pair in result.failing(pairs) if result.verdicts[pair.path].rule != "given"]
     floating = [pair for pair in unexplained if is_floating(pair.eager)]
     truth: Values = {}
     if floating:
