@@ -3,6 +3,8 @@
 #   benchmarks/gpu.sh [FOLDER for the log] [pytest arguments]
 # The final line of the output counts the results. The exit status is pytest's. Each worker needs a CPU core and 3 GB of
 # GPU memory. WORKERS sets the number of workers. LIMIT sets the time limit in seconds; a run that exceeds it is stopped.
+# Without pytest arguments, the time that is left is used to compare plans with the code that the GPU runs. If they differ,
+# the exit status is 1.
 # PYTHONPATH may contain another torch. Tests of CPU process groups (gloo) are left out.
 set -u
 cd "$(dirname "$0")/.." || exit
@@ -22,4 +24,13 @@ grep -E "^(FAILED|ERROR) " "$log" | cut -c1-300
 versions=$(python3 -c "import torch, transformers; print(f'torch {torch.__version__}, transformers {transformers.__version__}')")
 cards=$(python3 -c "import torch; n = torch.cuda.device_count(); print(n, torch.cuda.get_device_name() if n else 'GPUs')")
 echo "$(tail -1 "$log" | tr -d '=' | sed 's/^ *//; s/ *$//') | $cards, $cores cores | $versions"
+left=$((${LIMIT:-590} - SECONDS - 60)) # the cases that are running at the end need up to a minute more
+if [ $# -eq 0 ] && [ $left -lt 60 ]; then
+    echo "plan against card: not compared, because no time was left"
+elif [ $# -eq 0 ]; then
+    CUBLAS_WORKSPACE_CONFIG=:0:0 CUBLASLT_WORKSPACE_SIZE=0 python3 -m tests.plan.against_card --jobs "$cores" \
+        --seconds $left >"$folder/plans.log" 2>&1 || status=$((status ? status : 1))
+    grep -E ": (different|failed): " "$folder/plans.log" | cut -c1-300
+    tail -1 "$folder/plans.log"
+fi
 exit $status

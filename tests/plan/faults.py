@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tests.plan.innocents import CASES
@@ -15,7 +16,7 @@ class Fault:
 
     of: str
     pattern: str
-    replacement: str
+    replacement: str | Callable[[re.Match[str]], str]
     kinds: tuple[str, ...] = ("numerics",)
 
     def __call__(self, name: str, source: str) -> str:
@@ -24,6 +25,12 @@ class Fault:
     @property
     def case(self) -> Case:
         return replace(CASES[self.of], change=self)
+
+
+def _swapped(access: re.Match[str]) -> str:
+    """Exchange a pointer to an input and a pointer to an output."""
+    before, word, after = (group for group in access.groups() if group is not None)
+    return before + {"in_ptr0": "out_ptr0", "out_ptr0": "in_ptr0"}[word] + after
 
 
 GRADIENT = ("numerics", "gradient")
@@ -85,5 +92,9 @@ FAULTS: dict[str, Fault] = {
         "changed input",
         r"\+ \(x0\), xmask",
         r"+ ((x0 + 2147483647 - 2147483647 * 1) * 65536 * 65536 // 65536 // 65536), xmask",
+    ),
+    # The first kernel writes to the input that it reads, so the second kernel has nothing left to do.
+    "an input is overwritten while other programs read it": Fault(
+        "reversed input", r"(tl\.store\()(out_ptr0)( \+ \(x0\), tmp2)|(tl\.load\()(in_ptr0)( \+ \(x0\))", _swapped
     ),
 }

@@ -60,6 +60,10 @@ def changes_its_input(x: torch.Tensor) -> torch.Tensor:
     return x.sin()
 
 
+def reverses_its_input(x: torch.Tensor) -> torch.Tensor:
+    return x.copy_(x.flip(0) * 2)
+
+
 def views(x: torch.Tensor) -> torch.Tensor:
     a, b = x.chunk(2, 1)
     return torch.cat([a.t(), b.t() * 2], 0).roll(1, 0).unfold(0, 4, 2)
@@ -187,6 +191,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "views": (views, (x(16, 8),)),
     "transposed input": (elementwise, (x(16, 9).t(),)),
     "masks": (masked, (x(12, 12),)),
+    "changed input of many programs": (changes_its_input, (x(5000),)),
+    "reversed input": (reverses_its_input, (x(5000),)),
     "sort": (sorts, (x(6, 21),)),
     "pooling": (pools, (x(2, 3, 8, 8),)),
     "graph break": (broken, (x(12, 12),)),

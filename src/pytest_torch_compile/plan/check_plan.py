@@ -62,8 +62,8 @@ def check_plan(
     A plan contains the code that Inductor generates for the GPU, and predicts the number of kernels and the peak
     memory. The calls run in a fresh process, on fake tensors, as if the model and its arguments were on the GPU. Unless
     ``values`` is true, these tensors have no values, so weights are neither needed nor copied, and the model can be on
-    the ``meta`` device. Nothing runs on a GPU, and nothing is measured. This function requires torch's default wheel
-    for Linux, which is built with CUDA and installs Triton.
+    the ``meta`` device. Nothing runs on a GPU, and nothing is measured. This function requires torch 2.11 or newer, and
+    torch's default wheel for Linux, which is built with CUDA and installs Triton.
 
     Args:
         model: A module, function or other callable. The parameters and buffers of a module are treated as if they were

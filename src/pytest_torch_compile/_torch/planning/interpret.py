@@ -14,6 +14,7 @@ import ast
 import builtins
 import inspect
 import math
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,10 +26,11 @@ import torch
 from .block import INT1, OF_TORCH, Block, NotInterpreted
 from .language import language
 from .mathematics import MATHEMATICS
-from .pointer import Launch, Pointer
+from .pointer import Accesses, Launch, Pointer
 
 # The maximum total number of block elements in all programs that run together, which limits the memory of a launch.
 ELEMENTS = 2**22
+_ACCESS = re.compile(r"\btl\.(load|store|atomic_add)\((\w+)")
 
 
 class _Names(SimpleNamespace):
@@ -106,9 +108,20 @@ class Interpreted:
         signature = self.tuner.triton_meta["signature"]
         values = {name: _argument(name, value, str(signature.get(name))) for name, value in given.items()}
         block = math.prod(value for value in config.kwargs.values() if isinstance(value, int)) or 1
+        self.launch.accesses = self._accesses(values)
         self._programs(function, {**values, **config.kwargs}, grid, max(1, ELEMENTS // block))
         faults, self.launch.faults = self.launch.faults, []
-        return faults
+        return faults + [fault for one in self.launch.accesses.values() if (fault := one.fault())]
+
+    def _accesses(self, values: Mapping[str, Any]) -> dict[tuple[int, torch.dtype], Accesses]:
+        """Return the records for memory that the kernel both reads and writes."""
+        if "grid_barrier" in self.source:  # the programs wait for each other
+            return {}
+        pointers = {name: one for name, one in values.items() if isinstance(one, Pointer)}
+        used = [(call[1], pointers[call[2]]) for call in _ACCESS.finditer(self.source) if call[2] in pointers]
+        read = {pointer.memory for function, pointer in used if function == "load"}
+        written = {pointer.memory: pointer for function, pointer in used if function != "load"}
+        return {memory: Accesses(one.name, one.tensor) for memory, one in written.items() if memory in read}
 
     def _grid(self, config: Any, given: Mapping[str, Any], extra: Sequence[Any]) -> list[int]:
         from torch._inductor.runtime.triton_heuristics import GridExpr
@@ -126,6 +139,7 @@ class Interpreted:
         self.launch.grid = grid
         for start in range(0, math.prod(grid), most):
             number = torch.arange(start, min(start + most, math.prod(grid)), dtype=torch.int32, device="cpu")
+            self.launch.number = number
             self.launch.ids = (number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1]))
             function(**values)
 
