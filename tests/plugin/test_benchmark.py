@@ -171,7 +171,7 @@ def test_slower_kernels_fail_the_test_itself(project: pytest.Pytester, monkeypat
     assert 'failures="1"' in (project.path / "junit.xml").read_text()
 
 
-@pytest.mark.parametrize(("worker", "at_most"), [(False, "7"), (True, "2")])
+@pytest.mark.parametrize(("worker", "at_most"), [(False, "7"), (True, "4")])
 def test_beside_other_workers_a_change_is_confirmed_by_few_processes_at_a_time(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, worker: bool, at_most: str
 ) -> None:

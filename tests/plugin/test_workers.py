@@ -38,6 +38,9 @@ def note(name):
 def test_known(compile_benchmark):
     note("known")
 
+def test_without_memory(compile_benchmark):
+    note("without_memory")
+
 def test_unknown(compile_benchmark):
     note("unknown")
 
@@ -54,8 +57,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "bin" / "nvidia-smi").chmod(0o755)
     (tmp_path / "tmp").mkdir()
     (tmp_path / "test_it.py").write_text(TESTS)
-    stored = structure.entry("test_it.py::test_known", [], {"memory": [3 * 10**8, 10**9]})
-    baselines.update(tmp_path / "baselines", "GPU_torch-1.0", lambda old: {stored["fullname"]: stored}, "structure")
+    counts = {
+        "test_it.py::test_known": {"memory": [3 * 10**8, 10**9]},
+        "test_it.py::test_without_memory": {"kernels": [3]},
+        "test_large.py::test_large": {"memory": [10**12]},
+    }
+    stored = {test: structure.entry(test, [], counted) for test, counted in counts.items()}
+    baselines.update(tmp_path / "baselines", "GPU_torch-1.0", lambda old: stored, "structure")
     return tmp_path
 
 
@@ -64,8 +72,8 @@ def run(project: Path, **environment: str) -> dict[str, tuple[list[str], str | N
     path = f"{project / 'bin'}:/usr/bin:/bin"
     variables = {"TMPDIR": str(project / "tmp"), "PATH": path, "CUDA_VISIBLE_DEVICES": "0", **environment}
     done = other_process(project, "-n", "2", "--compile-perf=track", "-q", environment=variables.items())
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
-    seen = {name: json.loads((project / name).read_text()) for name in ("known", "unknown", "other")}
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    seen = {name: json.loads((project / name).read_text()) for name in ("known", "without_memory", "unknown", "other")}
     return {name: (one["state"], one["threads"]) for name, one in seen.items()}
 
 
@@ -73,8 +81,11 @@ def test_a_speed_test_reserves_what_it_needs_and_a_new_one_reserves_the_whole_gp
     seen = run(project)
     usable = round(40_000 * 2**20 * 0.9)
     assert {name: state for name, (state, _) in seen.items()} == {
-        "known": [f"1 {needed_by_test(10**9)}"], "unknown": [f"1 {usable}"], "other": ["1 0"]
-    }  # fmt: skip
+        "known": [f"1 {needed_by_test(10**9)}"],
+        "without_memory": [f"1 {needed_by_test(10**9)}"],
+        "unknown": [f"1 {usable}"],
+        "other": ["1 0"],
+    }
     assert {threads for _, threads in seen.values()} == {"1"}
     assert not list((project / "tmp").glob("*-on-GPU-1-*")), "the files are removed"
 
@@ -87,4 +98,4 @@ def test_a_comparison_says_what_the_tests_need(project: Path) -> None:
 
 def test_without_a_gpu_nothing_is_registered(project: Path) -> None:
     (project / "bin" / "nvidia-smi").unlink()
-    assert run(project) == {name: ([], None) for name in ("known", "unknown", "other")}
+    assert run(project) == {name: ([], None) for name in ("known", "without_memory", "unknown", "other")}

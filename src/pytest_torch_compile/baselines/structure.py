@@ -63,12 +63,22 @@ def counts_of(stored: Entry | None, python: str) -> dict[str, list[int]]:
 
 
 def memory_of_tests(folder: Path) -> dict[str, int]:
-    """Return the largest stored peak memory, in bytes, of each speed test with a baseline below ``folder``."""
+    """Return the largest stored peak memory, in bytes, of each speed test with a baseline below ``folder``. For a test
+    whose baseline has other counts only, assume the largest memory of the tests in the same file.
+    """
     largest: dict[str, int] = {}
     for path in folder.glob("*/structure.json"):
         for test, entry in files.load(folder, path.parent.name, "structure").entries.items():
-            largest[test] = max([largest.get(test, 0), *entry.get("counts", {}).get("memory", ())])
-    return {test: memory for test, memory in largest.items() if memory}
+            if counts := entry.get("counts"):
+                largest[test] = max([largest.get(test, 0), *counts.get("memory", ())])
+    of_file: dict[str, int] = {}
+    for test, memory in largest.items():
+        of_file[_file(test)] = max(of_file.get(_file(test), 0), memory)
+    return {test: memory or of_file[_file(test)] for test, memory in largest.items() if of_file[_file(test)]}
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
 
 
 def differences(before: Entry, after: Entry) -> list[str]:

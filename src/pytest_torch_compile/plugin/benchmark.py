@@ -129,7 +129,7 @@ class CompileBenchmark:
         turns.register(uuid, pausable=False)  # unless this process is a worker, which is registered already
         # A process that cannot be paused compiles in its turn, so that it does not disturb other measurements.
         compiling = nullcontext() if turns.can_be_paused(uuid) else turns.measuring(uuid)
-        choosing = timing_in(partial(turns.measuring_if_free, uuid)) if "uuid" in environment else nullcontext()
+        choosing = timing_in(partial(turns.choosing, uuid)) if "uuid" in environment else nullcontext()
         try:
             with nullcontext() if kept else empty_cache(), compiling:
                 with choosing:

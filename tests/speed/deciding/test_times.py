@@ -121,6 +121,14 @@ def test_leg_that_waits_for_its_host_is_compared_with_eagers_wall_time() -> None
     assert verdict(unknown).changes[1].against == "wall", "nothing is known of its host"
 
 
+def test_a_slow_host_does_not_make_compiled_code_faster() -> None:
+    """Seen on an H200 with a busy host: CUDA graphs waited for the host, and eager took three times as long."""
+    slow_host = [run(0.0, -0.5, bound="host")] * 8
+    assert outcome(slow_host[0]) == outcome(*slow_host) == ("pass", False)
+    assert outcome(*slow_host, before=stored(bound="host"))[0] == "improved"
+    assert outcome(*[run(0.0, 0.3, bound="host")] * 8)[0] == "regressed", "a slowdown is still seen"
+
+
 def test_eager_that_got_faster_is_no_slower_compile() -> None:
     assert outcome(*[run(eager=-0.2)] * 8) == ("pass", False)
     assert outcome(*[run(0.02, 0.02, eager=-0.2)] * 8)[0] == "regressed", "the compiled leg got slower too"

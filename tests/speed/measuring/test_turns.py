@@ -30,6 +30,19 @@ while True:
     Path(sys.argv[2]).write_text(str(time.monotonic()))
     time.sleep(0.005)
 """
+# Registers for a device, runs, and uses the device only once there is a file.
+USES_IT_LATER = """
+import sys, time
+from pathlib import Path
+from pytest_torch_compile.speed.measuring import turns
+turns.register(sys.argv[1], pausable=True)
+print("registered", flush=True)
+while True:
+    Path(sys.argv[2]).write_text(str(time.monotonic()))
+    if Path(sys.argv[4]).exists():
+        device = open(sys.argv[3])
+    time.sleep(0.005)
+"""
 # Measures on a device until it is killed.
 MEASURES = """
 import sys, time
@@ -96,11 +109,16 @@ def goes_on(file: Path, seconds: float = 20.0) -> bool:
     return False
 
 
+def state_of(process: subprocess.Popen[str]) -> str:
+    """The letter under which the system shows the process's state; T is stopped."""
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def is_paused(process: subprocess.Popen[str]) -> bool:
     """Whether the process is stopped, or is stopped soon."""
     end = time.monotonic() + 20
     while time.monotonic() < end:
-        if Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T":
+        if state_of(process) == "T":
             return True
         time.sleep(0.01)
     return False
@@ -122,6 +140,24 @@ def test_a_process_that_starts_while_another_measures_is_paused(start: Start, tm
     with turns.measuring("GPU-1"):
         assert is_paused(start(COMPILES, "GPU-1", str(tmp_path / "it")))
     assert goes_on(tmp_path / "it")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this system does not show which files are open")
+def test_a_process_is_paused_only_once_it_uses_the_gpu(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (gpu := tmp_path / "nvidia-uvm").touch()
+    monkeypatch.setattr(turns, "CUDA_FILE", str(gpu))
+    arguments = [str(tmp_path / "it"), str(gpu), str(tmp_path / "now")]
+    on_gpu, on_cpu = start(USES_IT_LATER, "GPU-1", *arguments), start(USES_IT_LATER, "cpu", *arguments)
+    with turns.measuring("GPU-1"):
+        time.sleep(0.3)
+        assert state_of(on_gpu) != "T" and goes_on(tmp_path / "it")
+        (tmp_path / "now").touch()
+        assert is_paused(on_gpu)
+    (tmp_path / "now").unlink()
+    with turns.measuring("cpu"):
+        assert is_paused(on_cpu), "nothing shows whether a process uses the CPU"
 
 
 def test_processes_of_another_device_go_on(start: Start, tmp_path: Path) -> None:
@@ -245,7 +281,7 @@ def test_a_session_without_workers_is_never_paused(start: Start) -> None:
     start(MEASURES, "GPU-1")
     assert turns.users("GPU-1") == 3
     time.sleep(0.3)
-    assert Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T"
+    assert state_of(process) != "T"
 
 
 def test_a_forked_process_neither_holds_a_turn_nor_the_file(start: Start, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Pause the processes that share a device with a process that measures, until there is input.
+"""Pause the processes that share a device with a process that measures, until there is input. A process that has not
+used the device yet, for example because it is still importing modules, is not paused until it uses the device.
 
 ``turns`` runs this file as a script in a separate process: if the measuring process is killed, standard input ends, and
 the paused processes continue. So this file imports only the standard library.
@@ -65,8 +66,24 @@ def resume(processes: Iterable[int]) -> None:
             os.kill(process, signal.SIGCONT)
 
 
-def main(prefix: str) -> None:
-    """Pause the processes, including those that start later. As soon as all of them are paused, print their number."""
+def has_open(process: int, file: str) -> bool:
+    """Return whether the process has opened ``file``, or True if the system does not tell."""
+    try:
+        files = os.listdir(f"/proc/{process}/fd")
+    except OSError:
+        return True
+    for number in files:
+        with suppress(OSError):  # closed in the meantime
+            if os.readlink(f"/proc/{process}/fd/{number}") == file:
+                return True
+    return False
+
+
+def main(prefix: str, file: str) -> None:
+    """Pause the processes, including those that start later. As soon as all of them are paused, print their number.
+
+    If ``file`` is not empty, only processes that have opened ``file`` are paused.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit())
     paused: set[int] = set()
@@ -75,6 +92,8 @@ def main(prefix: str) -> None:
     try:
         while time.monotonic() < end:
             for process in (process for process, state in living(prefix).items() if state.may_be_paused):
+                if file and process not in paused and not has_open(process, file):
+                    continue
                 with suppress(OSError):
                     os.kill(process, signal.SIGSTOP)
                     paused.add(process)
@@ -88,4 +107,4 @@ def main(prefix: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2])

@@ -32,18 +32,22 @@ except ImportError:  # Windows, which cannot pause a process: there, each device
     pause = None  # type: ignore[assignment]
 
 WAIT_SECONDS = 1800.0
-# How long kernels may still run that processes launched before they were paused.
-SETTLE_SECONDS = 0.2
+# How long kernels may still run that processes launched before they were paused. A measurement takes seconds, so it can
+# wait longer than the timing of one choice, of which there are several in each compilation.
+SETTLE_SECONDS, SETTLE_SECONDS_OF_A_CHOICE = 0.2, 0.05
+# A process that has a CUDA context has this file open. Other processes, for example those that still import modules,
+# cannot use the device, so they are not paused.
+CUDA_FILE = "/dev/nvidia-uvm"
 # An estimate, not a measurement, of the memory that a process needs in addition to its tensors: for the CUDA context
 # and for library workspaces.
 PROCESS_BYTES = 2 * 2**30
 # The fraction of a device's memory that tests may reserve. The rest is lost to fragmentation.
 USABLE = 0.9
 POLL_SECONDS = 0.1
-# How many processes confirm a change of a worker's test at the same time. If the first run was slow by chance, one or
-# two additional compilations often show it: when seven processes were started at once for a test, 9 of the 29 that were
-# not cut off were ended before they had measured.
-MOST_AT_ONCE = 2
+# How many processes confirm a change of a worker's test at the same time. With 10 to 14 stored runs, four additional
+# compilations can confirm a slowdown. More would often be started in vain: when seven processes were started at once
+# for a test, 9 of the 29 that were not cut off were ended before they had measured.
+MOST_AT_ONCE = 4
 _files: dict[str, int] = {}
 _pausable: set[str] = set()
 _states: dict[str, pause.State] = {}
@@ -96,9 +100,10 @@ def users(uuid: str) -> int:
 
 
 @contextmanager
-def measuring(uuid: str, wait: float = WAIT_SECONDS) -> Iterator[None]:
+def measuring(uuid: str, wait: float = WAIT_SECONDS, settle: float = SETTLE_SECONDS) -> Iterator[None]:
     """Wait for this process's turn to measure. Inside the ``with`` block, the device is reserved for this process, and
-    the other processes that are registered for the device are paused.
+    the other processes that are registered for the device and have used it are paused. The block starts ``settle``
+    seconds later, when their last kernels have finished.
 
     Raises:
         DeviceBusy: If this process's turn did not come within ``wait`` seconds.
@@ -111,30 +116,33 @@ def measuring(uuid: str, wait: float = WAIT_SECONDS) -> Iterator[None]:
         with ExitStack() as turn:
             with events.doing("waiting for its turn to measure"):
                 turn.enter_context(device.device_lock(uuid, wait=wait))
-            with _others_paused(uuid) if pause else nullcontext():
+            with _others_paused(uuid, settle) if pause else nullcontext():
                 yield
     finally:
         _allow_pause(uuid, True)
 
 
 @contextmanager
-def measuring_if_free(uuid: str) -> Iterator[None]:
-    """Like ``measuring``, but if this process's turn does not come, continue without a turn."""
+def choosing(uuid: str) -> Iterator[None]:
+    """Like ``measuring``, for the short timing of one choice while compiling. If this process's turn does not come,
+    continue without a turn.
+    """
     with ExitStack() as turn:
         with suppress(device.DeviceBusy):
-            turn.enter_context(measuring(uuid))
+            turn.enter_context(measuring(uuid, settle=SETTLE_SECONDS_OF_A_CHOICE))
         yield
 
 
 @contextmanager
-def _others_paused(uuid: str) -> Iterator[None]:
-    command = [sys.executable, "-I", "-S", pause.__file__, _prefix(uuid)]
+def _others_paused(uuid: str, settle: float) -> Iterator[None]:
+    file = CUDA_FILE if uuid.startswith("GPU-") and os.path.exists(CUDA_FILE) else ""
+    command = [sys.executable, "-I", "-S", pause.__file__, _prefix(uuid), file]
     # In a session of its own, so that a signal to this process's group does not kill it before it resumes the others.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
     try:
         assert process.stdout
         if process.stdout.readline().strip() not in (b"", b"0"):  # the number of processes that are now paused
-            time.sleep(SETTLE_SECONDS)
+            time.sleep(settle)
         yield
     finally:
         process.communicate(b"\n")  # closing the input is not enough: a forked process may have it open, too
