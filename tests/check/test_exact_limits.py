@@ -109,6 +109,12 @@ def test_what_a_cpu_does_not_show_never_passes(budget):
             pass
 
 
+@pytest.mark.parametrize("name", ["max_memory", "max_memory_ratio", "max_syncs"])
+def test_limit_on_calls_that_all_raise_is_refused(name):
+    with pytest.raises(CompileUsageError, match=f"{name} is measured in calls that return"):
+        check_compile(torch.sin, calls=[call("x").raises(TypeError)], budget=Budget(**{name: 2}))
+
+
 def test_kernels_of_a_backend_that_generates_none_are_refused():
     with pytest.raises(CompileUsageError, match="the backend is aot_eager"):
         check_compile(fused, sized(4), budget=Budget(max_kernels=1), backend="aot_eager")

@@ -74,8 +74,8 @@ def in_force(acceptance: Acceptance) -> Iterator[None]:
 
 
 def widened(own: Budget) -> Budget:
-    """Return a check's budget ``own``, plus the breaks and recompiles that the running test accepts. With
-    ``--compile-accept``, return ``own`` unchanged.
+    """Return a check's budget ``own`` with the breaks that the running test accepts, and with the larger of the two
+    limits on recompiles. With ``--compile-accept``, return ``own`` unchanged.
     """
     if current is None or current.accepting:
         return own

@@ -139,27 +139,33 @@ def check_compile(
     usual = settings.current.backend if warm else settings.current.check_backend
     newer = {"recompile_limit": recompile_limit, "isolate_recompiles": isolate_recompiles}
     compiling = Compiling(
-        backend or usual, mode, options, dynamic, fullgraph, compile, {**newer, "dynamic_shapes": dynamic_shapes}
+        backend=backend or usual,
+        mode=mode,
+        options=options,
+        dynamic=dynamic,
+        fullgraph=fullgraph,
+        wrapper=compile,
+        more={**newer, "dynamic_shapes": dynamic_shapes},
     )
     work = Work(
         uncompiled(target),
         sequence,
-        optimizer is not None if train is False else train,
-        optimizer,
-        steps,
-        seed,
-        dynamic_dims,
-        warmup,
-        snapshots,
+        train=optimizer is not None if train is False else train,
+        optimizer=optimizer,
+        steps=steps,
+        seed=seed,
+        dynamic_dims=dynamic_dims,
+        warmup=warmup,
+        snapshots=snapshots,
     )
     is_faster = backend is None and compile is None and usual != settings.current.backend
     return run_check(
         Check(
             work,
             compiling,
-            declared,
-            budget,
-            tolerances or (Tolerances(rtol=0, atol=0) if compiling.is_strict else Tolerances()),
+            declared=declared,
+            budget=budget,
+            tolerances=tolerances or (Tolerances(rtol=0, atol=0) if compiling.is_strict else Tolerances()),
             warm=warm,
             custom_ops=custom_ops,
             diagnose=diagnose,

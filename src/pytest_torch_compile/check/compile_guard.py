@@ -99,7 +99,7 @@ def compile_guard(
             budget,
             aborted=False,
             cudagraphs=cudagraphs,
-            limit=support.recompile_limit(),
+            torch_limit=support.recompile_limit(),
             deviations=differing,
             expects_graphs=not (steady and before),
         )

@@ -68,6 +68,11 @@ def require_countable(budget: Budget, work: Work | None = None, compiling: Compi
             "eagerly; use max_memory"
         )
     for name in ON_THE_GPU:
+        if name in limits and work is not None and all(call.exceptions for call in work.calls):
+            raise CompileUsageError(
+                f"{name} is measured in calls that return, but every call is expected to raise an exception: remove the "
+                "limit, or add a call that returns"
+            )
         if name in limits and not (torch.cuda.is_available() if work is None else _on_gpu(work)):
             raise CompileUsageError(f"{name} cannot be measured on a CPU: use a CUDA device, or remove the limit")
     other_backend = compiling is not None and compiling.is_torchs and compiling.backend != "inductor"

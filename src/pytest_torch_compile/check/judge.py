@@ -31,7 +31,7 @@ def judge(
     *,
     aborted: bool,
     cudagraphs: bool,
-    limit: int,
+    torch_limit: int,
     deviations: Sequence[Deviation] = (),
     expects_graphs: bool = True,
     dynamic: bool | None = None,
@@ -40,8 +40,8 @@ def judge(
     """Return the findings of one run. ``aborted`` is true if compilation raised an exception. In this case, no findings
     are created for compile errors or a missing graph.
 
-    ``expects_graphs`` is false if everything may have been compiled before the run. ``limit`` is torch's recompile
-    limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from
+    ``expects_graphs`` is false if everything may have been compiled before the run. ``torch_limit`` is torch's
+    recompile limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from
     torch's defaults; if a deviation caused a finding, the finding mentions the deviation.
 
     ``dynamic`` is the ``dynamic`` argument of ``torch.compile``. If a first run with ``fullgraph=True`` failed, and
@@ -51,7 +51,7 @@ def judge(
     findings = _graph_breaks(seen.graph_breaks, budget, stopped_at) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget, dynamic)
     first_of_each_frame = {(f.frame, f.location): f for f in reversed(seen.fallbacks)}
-    fallbacks = [_fallback(fallback, limit) for fallback in reversed(first_of_each_frame.values())]
+    fallbacks = [_fallback(fallback, torch_limit) for fallback in reversed(first_of_each_frame.values())]
     findings += caused(fallbacks, deviations, LIMITS)
     if not aborted:
         setting = first_of(deviations, SWALLOWS)

@@ -30,7 +30,7 @@ from ..reproduce.reproduction import add_reproduction
 from . import acceptance
 from .both_legs import Run, compiled_beside, eager_leg
 from .conclude import conclude
-from .describe import target_name
+from .describe import located, target_name
 from .exact_limits import measured_on_gpu, require_countable
 from .leg_errors import machine_faults_named
 from .opcheck import CheckedOps, check_ops
@@ -82,6 +82,8 @@ def examine(check: Check) -> CompileReport:
         if run.compile_error is None:
             run.figures.measured = measured_on_gpu(check.budget, check.work, check.compiling)
     run.deviations = settings_changed
+    # Breaks in torch's own files get the location of the target, and with it the fingerprint that a budget can accept.
+    located(run.seen, check.work.target, check.work.calls)
     report = report_of(check, run)
     report.findings = findings_of(check, run)
     return report

@@ -15,7 +15,7 @@ from ..findings import CompileReport, Finding, NumericsReport, Reference
 from ..legs.check import Check
 from ..numerics import Comparison
 from .both_legs import Run
-from .describe import device_name, located, rerun_command, target_name
+from .describe import device_name, rerun_command, target_name
 from .exact_limits import limit_findings
 from .expected_exceptions import given_up, without_expected
 from .judge import judge, merged_over_calls, not_restored
@@ -27,7 +27,6 @@ from .steady import steady_findings, warm_up_only
 def report_of(check: Check, run: Run) -> CompileReport:
     """Return the report of a check's runs, without findings."""
     work, compiling, seen = check.work, check.compiling, run.seen
-    located(seen, work.target, work.calls)
     if remark := support.newer_than_checked():
         seen.not_observable.append(remark)
     if check.faster_backend:
@@ -56,7 +55,7 @@ def findings_of(check: Check, run: Run) -> list[Finding]:
         budget,
         aborted=run.compile_error is not None,
         cudagraphs=compiling.wants_cudagraphs,
-        limit=compiling.more.get("recompile_limit") or support.recompile_limit(),
+        torch_limit=compiling.more.get("recompile_limit") or support.recompile_limit(),
         deviations=run.deviations,
         expects_graphs=not all(call.exceptions for call in work.calls),
         dynamic=False if compiling.dynamic is None and not sizes_become_dynamic() else compiling.dynamic,

@@ -14,8 +14,8 @@ from .leg import Work
 class Check:
     """A check: what to run, how to compile it, and what is allowed.
 
-    ``work`` contains the target and its calls. ``declared`` is the budget that the caller passed; ``budget`` is the
-    same budget plus the breaks and recompiles that the running test accepts. With ``warm``, every graph must come from
+    ``work`` contains the target and its calls. ``declared`` is the budget that the caller passed; ``budget``
+    also contains what the running test accepts (``check/acceptance.py``). With ``warm``, every graph must come from
     the compile cache. With ``custom_ops``, the custom ops that the target calls are tested too. ``diagnose`` is the
     level of the diagnosis of a failure, or None for the level of ``--compile-diagnose``. ``faster_backend`` is the
     backend that ``--compile-fast`` uses instead of Inductor, or empty.

@@ -236,7 +236,7 @@ def _judged(task: Task, *, raised: bool) -> list[Finding]:
         task.limits,
         aborted=raised,
         cudagraphs=task.compiling.wants_cudagraphs,
-        limit=support.recompile_limit(),
+        torch_limit=support.recompile_limit(),
         expects_graphs=not all(call.exceptions for call in task.calls),
     )
     figures = Figures(measured=_figures(task.plan))
