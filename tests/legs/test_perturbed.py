@@ -44,6 +44,16 @@ def test_tf32_moves_a_weight_alike_in_every_row(monkeypatch):
         assert means.abs().max() < shaking.TF32_EPS
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_tensor_is_perturbed_alike_in_parts_and_as_a_whole(monkeypatch, dtype):
+    x, moved = torch.randn(100, 70).to(dtype), []
+    for part in (2**16, 64):
+        monkeypatch.setattr(shaking, "PART", part)
+        with PerturbedRounding(1):
+            moved.append(x * 1)
+    assert torch.equal(*moved) and not torch.equal(moved[0], x)
+
+
 def test_results_that_are_not_rounded_stay():
     x = torch.randn(50, 50).bfloat16()
     with PerturbedRounding(1):
