@@ -13,6 +13,7 @@ from pytest_torch_compile import (  # noqa: E402
     CompileCheckFailed,
     CompileSuite,
     CompileUsageError,
+    call,
     check_compile,
     compile_guard,
 )

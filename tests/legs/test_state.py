@@ -230,6 +230,45 @@ def test_the_warning_can_be_made_a_failure() -> None:
             check_compile(Stamped(), torch.ones(3), backend="eager", fullgraph=False, max_graph_breaks=1)
 
 
+@pytest.mark.parametrize("tolerances", [Tolerances(ignored=["attribute key"]), Tolerances(state=False)], ids=str)
+def test_excluded_state_is_in_no_warning_and_in_no_remark(tolerances: Tolerances) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CompileCheckWarning)
+        report = check_compile(
+            Stamped(), torch.ones(3), backend="eager", fullgraph=False, max_graph_breaks=1, tolerances=tolerances
+        )
+    assert not report.numerics.not_compared and not report.remarks
+
+
+@torch.compiler.disable
+def noisy_integer() -> torch.Tensor:
+    return torch.tensor([next_key() % 2**40])
+
+
+def counted(x: torch.Tensor) -> torch.Tensor:
+    return x.sin().sum().long() + noisy_integer()
+
+
+@pytest.mark.filterwarnings("ignore::pytest_torch_compile.CompileCheckWarning")
+@pytest.mark.parametrize("tolerances", [None, Tolerances(rtol=1e-2, atol=1e-2)], ids=str)
+def test_an_integer_that_eager_does_not_repeat_is_not_compared(tolerances: Tolerances | None) -> None:
+    report = check_compile(
+        counted, torch.ones(3), backend="eager", fullgraph=False, max_graph_breaks=1, tolerances=tolerances
+    )
+    assert report.numerics.not_compared == ("output",)
+
+
+def test_an_integer_that_compiled_code_changes_is_found_with_a_tolerance_too() -> None:
+    def one_more(function):
+        compiled = torch.compile(function, backend="eager")
+        return lambda x: compiled(x) + 1
+
+    with pytest.raises(CompileCheckFailed, match="wrong elements 1, limit 0"):
+        check_compile(
+            lambda x: x.argmax(), torch.ones(3), compile=one_more, tolerances=Tolerances(rtol=1e-2, atol=1e-2)
+        )
+
+
 def test_what_eager_repeats_gives_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", CompileCheckWarning)

@@ -70,8 +70,8 @@ def require_countable(budget: Budget, work: Work | None = None, compiling: Compi
     for name in ON_THE_GPU:
         if name in limits and work is not None and all(call.exceptions for call in work.calls):
             raise CompileUsageError(
-                f"{name} is measured in calls that return, but every call is expected to raise an exception: remove the "
-                "limit, or add a call that returns"
+                f"{name} is measured in calls that return, but every call is expected to raise an exception: remove "
+                "the limit, or add a call that returns"
             )
         if name in limits and not (torch.cuda.is_available() if work is None else _on_gpu(work)):
             raise CompileUsageError(f"{name} cannot be measured on a CPU: use a CUDA device, or remove the limit")

@@ -41,8 +41,8 @@ def judge(
     are created for compile errors or a missing graph.
 
     ``expects_graphs`` is false if everything may have been compiled before the run. ``torch_limit`` is torch's
-    recompile limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ from
-    torch's defaults; if a deviation caused a finding, the finding mentions the deviation.
+    recompile limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ
+    from torch's defaults; if a deviation caused a finding, the finding mentions the deviation.
 
     ``dynamic`` is the ``dynamic`` argument of ``torch.compile``. If a first run with ``fullgraph=True`` failed, and
     ``seen`` is from a second run without ``fullgraph=True``, ``stopped_at`` is the line at which the first run failed.
