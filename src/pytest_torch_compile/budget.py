@@ -15,10 +15,8 @@ from .findings import CompileUsageError
 from .observation import GraphBreak
 
 _PACKAGE = re.compile(r"\*|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-_COUNTS = (
-    *("max_graph_breaks", "max_recompiles", "max_graphs", "max_guards", "max_kernels", "max_cudagraphs"),
-    *("max_memory", "max_syncs"),
-)
+_ALWAYS_LIMITED = ("max_graph_breaks", "max_recompiles")
+_COUNTS = (*_ALWAYS_LIMITED, "max_graphs", "max_guards", "max_kernels", "max_cudagraphs", "max_memory", "max_syncs")
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Budget:
         object.__setattr__(self, "accepted_breaks", _fingerprints(self.accepted_breaks))
         for name in _COUNTS:
             limit = getattr(self, name)
-            if limit is not None or name in _COUNTS[:2]:
+            if limit is not None or name in _ALWAYS_LIMITED:
                 _validate_limit(name, limit)
         ratio = self.max_memory_ratio
         if ratio is not None and not (isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and ratio > 0):

@@ -21,16 +21,29 @@ from ..speed.measuring import memory
 from ..speed.measuring.counted import counted
 from .describe import device_name
 
-ON_THE_GPU = ("max_memory", "max_memory_ratio", "max_syncs")
-PER_CALL = ("max_kernels", *ON_THE_GPU)
-UNITS: dict[str, tuple[FindingKind, str]] = {
-    "max_graphs": ("structure", "graph"),
-    "max_guards": ("structure", "guard"),
-    "max_kernels": ("structure", "kernel"),
-    "max_cudagraphs": ("structure", "recorded CUDA graph"),
-    "max_memory": ("memory", "byte"),
-    "max_memory_ratio": ("memory", "times eager's memory"),
-    "max_syncs": ("host-sync", "GPU synchronization"),
+
+@dataclass(frozen=True)
+class Limited:
+    """A quantity that a budget limits: the kind of finding if it exceeds its limit, and the unit in messages. A
+    quantity ``on_gpu`` can be measured only on a GPU. Quantities ``per_call`` are counted in each call, and the largest
+    count is judged.
+    """
+
+    kind: FindingKind
+    unit: str
+    per_call: bool = False
+    on_gpu: bool = False
+
+
+# The budget's limits on graph breaks and recompiles are judged in ``judge.py``.
+LIMITED = {
+    "max_graphs": Limited("structure", "graph"),
+    "max_guards": Limited("structure", "guard"),
+    "max_kernels": Limited("structure", "kernel", per_call=True),
+    "max_cudagraphs": Limited("structure", "recorded CUDA graph"),
+    "max_memory": Limited("memory", "byte", per_call=True, on_gpu=True),
+    "max_memory_ratio": Limited("memory", "times eager's memory", per_call=True, on_gpu=True),
+    "max_syncs": Limited("host-sync", "GPU synchronization", per_call=True, on_gpu=True),
 }
 
 
@@ -67,13 +80,13 @@ def require_countable(budget: Budget, work: Work | None = None, compiling: Compi
             "max_memory_ratio can be used only with check_compile, because compile_guard does not run the code "
             "eagerly; use max_memory"
         )
-    for name in ON_THE_GPU:
-        if name in limits and work is not None and all(call.exceptions for call in work.calls):
+    for name in (name for name, quantity in LIMITED.items() if quantity.on_gpu and name in limits):
+        if work is not None and all(call.exceptions for call in work.calls):
             raise CompileUsageError(
                 f"{name} is measured in calls that return, but every call is expected to raise an exception: remove "
                 "the limit, or add a call that returns"
             )
-        if name in limits and not (torch.cuda.is_available() if work is None else _on_gpu(work)):
+        if not (torch.cuda.is_available() if work is None else _on_gpu(work)):
             raise CompileUsageError(f"{name} cannot be measured on a CPU: use a CUDA device, or remove the limit")
     other_backend = compiling is not None and compiling.is_torchs and compiling.backend != "inductor"
     if "max_kernels" in limits and compiling is not None and other_backend and work and not _on_gpu(work):
@@ -97,9 +110,10 @@ def counting_kernels(budget: Budget, work: Work | None, figures: Figures) -> Abs
 def measured_on_gpu(budget: Budget, work: Work, compiling: Compiling) -> dict[str, Figure]:
     """Warm up each call, then count its kernels and GPU synchronizations, and measure its GPU memory."""
     limits = budget.limits()
-    if not limits.keys() & set(PER_CALL) or not _on_gpu(work) or all(call.exceptions for call in work.calls):
-        return {}
     returning = [call for call in work.calls if not call.exceptions]
+    per_call = any(quantity.per_call and name in limits for name, quantity in LIMITED.items())
+    if not (per_call and returning and _on_gpu(work)):
+        return {}
     calls = [counted(work, call, compiling) for call in returning]
     figures = {
         "max_kernels": _most([one.kernels for one in calls], "kernels"),
@@ -155,7 +169,7 @@ def _peak(used: int) -> Figure:
 
 def limit_findings(budget: Budget, seen: Observation, figures: Figures) -> list[Finding]:
     """Return a finding for each limit that is exceeded, or whose quantity could not be counted."""
-    limits = {name: limit for name, limit in budget.limits().items() if name in UNITS}
+    limits = {name: limit for name, limit in budget.limits().items() if name in LIMITED}
     if not limits:
         return []
     known = _seen(seen) | figures.measured
@@ -166,18 +180,22 @@ def limit_findings(budget: Budget, seen: Observation, figures: Figures) -> list[
 
 
 def _judged(name: str, limit: float, figure: Figure) -> Finding | None:
-    kind, unit = UNITS[name]
+    quantity = LIMITED[name]
     if figure.value is None:
         message = f"{name}={limit} cannot be checked: {figure.evidence[0]}"
         return Finding("not-observable", message, hint=advice.LEAVE_LIMIT_OUT, subject=name)
     if figure.value <= limit:
         return None
-    number = f"{figure.value:.3g} {unit}" if name == "max_memory_ratio" else count(int(figure.value), unit)
-    per = " in one call" if any(line.startswith("call ") for line in figure.evidence) and name in PER_CALL else ""
+    number = (
+        f"{figure.value:.3g} {quantity.unit}" if name == "max_memory_ratio" else count(int(figure.value), quantity.unit)
+    )
+    per = " in one call" if any(line.startswith("call ") for line in figure.evidence) and quantity.per_call else ""
     message = f"{number}{per}, {limit:,} allowed"
     evidence = "\n".join(figure.evidence)
-    hint = advice.EXACT_LIMITS[kind]
-    return Finding(kind, message, figure.location, evidence, hint, subject=name, measured=figure.value, limit=limit)
+    hint = advice.EXACT_LIMITS[quantity.kind]
+    return Finding(
+        quantity.kind, message, figure.location, evidence, hint, subject=name, measured=figure.value, limit=limit
+    )
 
 
 def _seen(seen: Observation) -> dict[str, Figure]:
