@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from .._torch.sandbox import kept_rng
+from .._torch.trees import tree_flatten, tree_leaves, tree_unflatten
 from ..findings import CompileReport
 from ..legs.calls import Call
 from .first_call import set_up

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, get_args
 
 import torch
-from torch.utils._pytree import tree_map
 
+from .._torch.trees import tree_map
 from ..findings import CompileReport, WrongResult
 from ..legs.calls import Call
 from ..legs.leg import Leg, Work

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .._torch.trees import tree_map
 from ..findings import CompileUsageError
 from ..legs.calls import Call
 from ..legs.targets import argument_names
@@ -68,5 +69,5 @@ def _row(call: Call, dims: Mapping[int, int], row: int) -> Call:
         alone = leaf.detach().narrow(dims[id(leaf)], row, 1).clone()
         return alone.requires_grad_(leaf.requires_grad)
 
-    args, kwargs = torch.utils._pytree.tree_map(cut, (call.args, dict(call.kwargs)))
+    args, kwargs = tree_map(cut, (call.args, dict(call.kwargs)))
     return replace(call, args=args, kwargs=kwargs, label=f"row {row}")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._torch.float_types import is_packed
+from .._torch.trees import is_traceable_wrapper_subclass
 from ..findings import CompileUsageError
 
 PADDING_BYTES = 128  # Inductor pads rows to multiples of at most this many bytes
