@@ -209,3 +209,23 @@ def test_recompiles_on_a_torch_that_was_never_run_are_those_of_the_others():
     assert acceptance.allowed_recompiles(entry({"2.6": 2, "2.8": 3}), "2.13") == 3
     assert acceptance.allowed_recompiles(entry({"2.6": 2, "2.13": 1}), "2.13") == 1
     assert acceptance.allowed_recompiles(entry(), "2.13") == 0
+
+
+LATE = """
+def test_late(compile_check):
+    calls = [(torch.ones(2), 2), (torch.ones(2), 2), (torch.ones(2), 3)]
+    compile_check(changing, calls=calls, warmup=2)
+
+def test_in_a_steady_block():
+    compiled = torch.compile(changing, backend="eager")
+    compiled(torch.ones(2), 2)
+    with compile_guard(steady=True):
+        compiled(torch.ones(2), 3)
+"""
+
+
+def test_recompiles_after_the_warm_up_cannot_be_accepted(project):
+    result = project("from pytest_torch_compile import compile_guard\n" + LATE, "--compile-accept")
+    result.assert_outcomes(failed=2)
+    assert len(lines_with(result, "after the warm-up, 0 allowed")) >= 2
+    assert not (project.tester.path / "compile-accepted.json").exists()

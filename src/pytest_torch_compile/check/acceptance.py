@@ -18,7 +18,8 @@ from ..baselines import files as baselines
 from ..budget import Budget
 
 if TYPE_CHECKING:
-    from ..findings import CompileReport
+    from ..findings import Finding
+    from ..observation import Observation
 
 FILE_NAME = "compile-accepted.json"
 SCHEMA_VERSION = 1
@@ -83,23 +84,29 @@ def widened(own: Budget) -> Budget:
     return replace(own, max_recompiles=recompiles, accepted_breaks=frozenset(own.accepted_breaks) | current.breaks)
 
 
-def note(report: CompileReport, own: Budget) -> None:
-    """Record the report's breaks and recompiles that exceed ``own``. ``own`` is the check's budget without the breaks
-    and recompiles that the running test accepts. With ``--compile-accept``, remove the findings for these breaks and
-    recompiles.
+def note(seen: Observation, own: Budget) -> None:
+    """Record the observed breaks and recompiles that exceed ``own``, the check's budget without the breaks and
+    recompiles that the running test accepts.
     """
     if current is None:
         return
-    for b in (b for exceeding in own.exceeded(report.graph_breaks).values() for b in exceeding):
+    for b in (b for exceeding in own.exceeded(seen.graph_breaks).values() for b in exceeding):
         place = {"file": b.location.file, "line": str(b.location.line), "reason": b.category}
         current.found_breaks[b.fingerprint] = place
-    if len(report.recompiles) > _number(own.max_recompiles):
-        current.found_recompiles = max(current.found_recompiles, len(report.recompiles))
-    if current.accepting:
-        # A break without a location has no fingerprint and cannot be accepted.
-        named = any(b.fingerprint not in own.accepted_breaks for b in report.graph_breaks)
-        kinds = ("graph-break", "recompile") if named else ("recompile",)
-        report.findings = [finding for finding in report.findings if finding.kind not in kinds]
+    if len(seen.recompiles) > _number(own.max_recompiles):
+        current.found_recompiles = max(current.found_recompiles, len(seen.recompiles))
+
+
+def without_accepted(findings: list[Finding], seen: Observation, own: Budget) -> list[Finding]:
+    """With ``--compile-accept``, return the findings without those for graph breaks and recompiles that exceed ``own``,
+    because the running test accepts these. Otherwise, return all findings.
+    """
+    if current is None or not current.accepting:
+        return findings
+    # A break without a location has no fingerprint and cannot be accepted.
+    named = any(b.fingerprint not in own.accepted_breaks for b in seen.graph_breaks)
+    kinds = ("graph-break", "recompile") if named else ("recompile",)
+    return [finding for finding in findings if finding.kind not in kinds]
 
 
 def _number(limit: int | Mapping[str, int]) -> int:

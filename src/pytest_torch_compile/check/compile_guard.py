@@ -94,8 +94,10 @@ def compile_guard(
     report.deviations = differing
     report.findings = limit.findings
     if ended:
+        # The events of a block have no call number (0). With steady=True, they all come after the warm-up.
+        during_warm_up = warm_up_only(opened.seen, -1 if steady else None)
         report.findings = judge(
-            warm_up_only(opened.seen, -1 if steady else None),
+            during_warm_up,
             budget,
             aborted=False,
             cudagraphs=cudagraphs,
@@ -103,9 +105,10 @@ def compile_guard(
             deviations=differing,
             expects_graphs=not (steady and before),
         )
+        report.findings = acceptance.without_accepted(report.findings, opened.seen, own)
         report.findings += limit_findings(budget, opened.seen, figures)
         report.findings += steady_findings(late.seen, opened.seen, 0 if steady else None)
-        acceptance.note(report, own)
+        acceptance.note(during_warm_up, own)
     if settings.current.repro and report.findings:
         report.diagnosis.append(GUARDED)
     conclude(report)

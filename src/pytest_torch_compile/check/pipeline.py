@@ -35,6 +35,7 @@ from .exact_limits import measured_on_gpu, require_countable
 from .leg_errors import machine_faults_named
 from .opcheck import CheckedOps, check_ops
 from .requirements import require_usable
+from .steady import warm_up_only
 from .time_limit import time_limit
 from .verdict import findings_of, report_of
 from .warm_start import cache_misses
@@ -62,7 +63,7 @@ def run_check(check: Check) -> CompileReport:
         report.findings = limit.findings
     if not any(finding.kind == "timeout" for finding in report.findings):
         report.findings += cache_misses(report.observation.cache) if check.warm else []
-        acceptance.note(report, check.declared)
+        acceptance.note(warm_up_only(report.observation, check.work.warmup), check.declared)
         _diagnose(report, Remake(check, examine, time.monotonic() - began), ops)
     # Custom ops are tested apart from the compiled run, so repeating the run cannot explain their findings.
     report.findings, report.remarks = report.findings + ops.findings, report.remarks + ops.remarks

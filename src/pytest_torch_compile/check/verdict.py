@@ -14,6 +14,7 @@ from .._torch.trace import error_location
 from ..findings import CompileReport, Finding, NumericsReport, Reference
 from ..legs.check import Check
 from ..numerics import Comparison
+from . import acceptance
 from .both_legs import Run
 from .describe import device_name, rerun_command, target_name
 from .exact_limits import limit_findings
@@ -68,6 +69,7 @@ def findings_of(check: Check, run: Run) -> list[Finding]:
         known = {finding.kind for finding in judged}
         frame = seen.errors[-1].location if seen.errors else None
         judged += [finding for finding in error_findings(error, frame, run.deviations) if finding.kind not in known]
+    judged = acceptance.without_accepted(judged, seen, budget)
     judged += given_up(seen, run.expected, work.calls, budget)
     judged += not_restored([path for one in run.comparisons for path in one.not_compared], run.not_restorable)
     judged += steady_findings(run.late, seen, work.warmup)
