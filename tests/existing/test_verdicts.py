@@ -37,6 +37,21 @@ def test_break_is_shown_at_the_line_of_its_owner(graph_break, detail):
     assert row.detail.startswith(detail)
 
 
+@pytest.mark.parametrize(
+    ("kinds", "verdict"),
+    [
+        (["not-observable"], "not observable"),
+        (["not-observable", "recompile"], "recompiles"),
+        (["metadata", "not-observable"], "wrong"),
+    ],
+)
+def test_check_that_cannot_pass_is_called_wrong_only_if_results_differ(kinds, verdict):
+    report = CompileReport("somelib.f", "default", "eager", "2.13", "cpu")
+    report.findings = [Finding(kind, "message") for kind in kinds]
+    (row,) = verdicts.rows([Checked("somelib.f", "test_a", report)], {}, "somelib")
+    assert row.verdict == verdict and row.detail.endswith("message")
+
+
 def test_target_with_a_stopped_check_works_so_far():
     passed = Checked("somelib.f", "test_a", CompileReport("somelib.f", "default", "eager", "2.13", "cpu"))
     stopped = Checked("somelib.f", "test_b", refused="the check took longer than 10 s", took_too_long=True)

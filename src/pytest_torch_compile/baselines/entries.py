@@ -65,7 +65,10 @@ LAUNCHES: Schema = {
     "properties": {"name": TEXT, "ops": _list_of(TEXT), "times": COUNT},
 }
 # The possible results of --compile-existing for a target, from best to worst.
-VERDICTS = ("works", "works so far", "recompiles", "breaks", "does not compile", "different state", "wrong")
+VERDICTS = (
+    *("works", "works so far", "not observable", "recompiles", "breaks", "does not compile", "different state"),
+    "wrong",
+)
 # The schema of one entry in each kind of file.
 SCHEMAS: dict[str, Schema] = {
     "speed": {

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 # "works so far": all checks of the target passed, but a limit prevented checks of other calls to the target. "wrong"
 # means that results differ; different state, such as a cache that only eager code fills, may be intended.
-WORKS, SO_FAR, RECOMPILES, BREAKS, FAILS, STATE, WRONG, UNCHECKED = (
-    "works", "works so far", "recompiles", "breaks", "does not compile", "different state", "wrong", "not checked",
-)  # fmt: skip
+WORKS, SO_FAR, NOT_OBSERVABLE, RECOMPILES, BREAKS, FAILS, STATE, WRONG, UNCHECKED = (
+    *("works", "works so far", "not observable", "recompiles", "breaks", "does not compile", "different state"),
+    *("wrong", "not checked"),
+)
 # From best to worst.
-VERDICTS = (UNCHECKED, WORKS, SO_FAR, RECOMPILES, BREAKS, FAILS, STATE, WRONG)
+VERDICTS = (UNCHECKED, WORKS, SO_FAR, NOT_OBSERVABLE, RECOMPILES, BREAKS, FAILS, STATE, WRONG)
 PASSING = (UNCHECKED, WORKS, SO_FAR)
 _VERDICT_OF = {
+    "not-observable": NOT_OBSERVABLE,
     "recompile": RECOMPILES,
     "eager-fallback": RECOMPILES,
     "graph-break": BREAKS,

@@ -12,7 +12,7 @@ from ..findings import Finding, FindingKind, Reference
 from . import messages
 from .aliasing import aliasing_differences
 from .containers import as_tensor, is_below, plain_leaf_difference, structure_differences
-from .leaves import Judgement, LeafVerdict, Pair, judge
+from .leaves import Judgement, LeafVerdict, Pair, judge_pairs
 from .measure import bitwise_equal
 from .metadata import MetadataDifference, metadata_differences, plain_tensors
 from .record import CallRecord
@@ -90,7 +90,7 @@ def compare_calls(
     legs["kept"] = _without(legs["kept"][0], unstable), _without(legs["kept"][1], unstable)
 
     pairs = [pair for name, both in legs.items() for pair in _pairs(name, both)]
-    judged = judge(
+    judged = judge_pairs(
         pairs,
         lambda: _values(reference()),
         lambda: _values(repeat()),

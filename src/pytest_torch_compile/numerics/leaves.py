@@ -85,7 +85,7 @@ class Judgement:
         return [pair for pair in pairs if not self.verdicts[pair.path].ok]
 
 
-def judge(
+def judge_pairs(
     pairs: Sequence[Pair],
     reference: Callable[[], Values | None],
     repeat: Callable[[], Values | None],
