@@ -14,7 +14,7 @@ import pytest
 from pytest_torch_compile import Finding
 from pytest_torch_compile.baselines import structure
 from pytest_torch_compile.baselines.entries import SCHEMAS
-from pytest_torch_compile.schema import problem
+from pytest_torch_compile.baselines.schema import problem
 from pytest_torch_compile.speed.deciding import exact, times
 from pytest_torch_compile.speed.deciding import stored_runs as record
 from pytest_torch_compile.speed.sample import Exact, Times

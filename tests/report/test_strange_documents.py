@@ -21,9 +21,8 @@ pytest.importorskip("jinja2")
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_torch_compile import schema
 from pytest_torch_compile.baselines import files as baselines
-from pytest_torch_compile.baselines import structure
+from pytest_torch_compile.baselines import schema, structure
 from pytest_torch_compile.cache import store
 from pytest_torch_compile.check import acceptance
 from pytest_torch_compile.report import changes, document, github, html, markdown, safe_text

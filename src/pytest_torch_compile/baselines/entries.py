@@ -6,7 +6,7 @@ add keys.
 
 from __future__ import annotations
 
-from ..schema import Schema
+from .schema import Schema
 
 # The largest allowed number. It is larger than any time or size, but its square is still finite.
 LARGEST = 1e100

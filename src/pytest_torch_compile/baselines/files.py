@@ -17,9 +17,9 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Literal
 
-from .. import schema
 from ..disk import machine_lock, remove_leftovers, write_atomically
 from . import entries as stored
+from . import schema
 
 SCHEMA_VERSION = 1
 KEY = "torch_compile"

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from .. import schema
+from ..baselines import schema
 from ..disk import write_atomically
 
 MAGIC = b"pytest-torch-compile artifacts\n"

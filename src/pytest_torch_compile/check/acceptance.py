@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import schema
 from ..baselines import files as baselines
+from ..baselines import schema
 from ..budget import Budget
 
 if TYPE_CHECKING:

@@ -25,7 +25,9 @@ from ..report.failure_text import count
 from .answers import Answer
 
 
-def compared(via: str, work: Work, index: int, eager: Eager, there: Answer, tolerances: Tolerances) -> Comparison:
+def compared_with_eager(
+    via: str, work: Work, index: int, eager: Eager, there: Answer, tolerances: Tolerances
+) -> Comparison:
     """Compare the artifact's result for one call with the eager result."""
     here = eager.records[index]
     if here.error is not None or there.refused is not None:
@@ -68,9 +70,7 @@ def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
         evidence, hint = error_summary(here.error), advice.ONLY_EAGER_RAISES
     elif here.error is None and there.refused is not None:
         message = f"the artifact rejects a call that works in eager: {there.refused.type}"
-        state = (
-            "GLOBAL_STATE changed" in there.refused.text
-        )  # dynamo's message about the failed guard contains this text
+        state = "GLOBAL_STATE changed" in there.refused.text  # as in dynamo's message about the failed guard
         evidence, hint = there.refused.text, advice.ARTIFACT_STATE if state else advice.ARTIFACT_REFUSES
     else:
         return []

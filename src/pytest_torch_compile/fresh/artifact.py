@@ -33,7 +33,7 @@ from ..legs.leg import Leg, Work, World
 from ..legs.targets import DynamicDims, argument_names, mark_dynamic
 from ..numerics import CallRecord, Tolerances, flatten
 from ..numerics.tolerances import require_tolerances
-from .against_eager import compared, compiled_after_loading, row
+from .against_eager import compared_with_eager, compiled_after_loading, row
 from .answers import Answers, answers
 from .process import Ended, run_fresh
 
@@ -179,7 +179,8 @@ def _examine(
     report.observation = canary.observer().seen
     report.load_seconds = found.load_seconds
     comparisons = [
-        compared(report.via, work, index, eager, answer, tolerances) for index, answer in enumerate(found.calls)
+        compared_with_eager(report.via, work, index, eager, answer, tolerances)
+        for index, answer in enumerate(found.calls)
     ]
     report.findings = merged_over_calls(finding for one in comparisons for finding in one.findings)
     report.findings += compiled_after_loading(found.graphs) + not_observable(report.observation.undecided)

@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from .. import schema
+from ..baselines import schema
 from ..disk import write_atomically
 from .safe_text import json_text
 
