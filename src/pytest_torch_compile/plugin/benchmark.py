@@ -8,7 +8,7 @@ import difflib
 import os
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from ..speed.deciding.constants import FLOORS
 from ..speed.deciding.exact import AllowMore
 from ..speed.deciding.stored_runs import StoredTest
 from ..speed.deciding.times import METRICS, Verdict
-from ..speed.measuring import turns
+from ..speed.measuring import cores, turns
 from ..speed.measuring.device import DeviceBusy
 from ..speed.measuring.stack_depth import with_spare_stack
 from ..speed.sample import PRECISION, SECONDS, SpeedSample
@@ -92,7 +92,7 @@ class CompileBenchmark:
         """
         import torch
 
-        from .._torch.timed_choices import timing_in
+        from .._torch.compiling_on_device import compile_threads, reporting_use, timing_in
         from ..legs.keywords import Keywords
         from ..legs.targets import argument_names
         from ..speed.measuring.bench import BENCH_OPTIONS, TORCH_COMPILE_OPTIONS, device_of, environment_of
@@ -129,10 +129,16 @@ class CompileBenchmark:
         turns.register(uuid, pausable=False)  # unless this process is a worker, which is registered already
         # A process that cannot be paused compiles in its turn, so that it does not disturb other measurements.
         compiling = nullcontext() if turns.can_be_paused(uuid) else turns.measuring(uuid)
-        choosing = timing_in(partial(turns.choosing, uuid)) if "uuid" in environment else nullcontext()
         try:
             with nullcontext() if kept else empty_cache(), compiling:
-                with choosing:
+                with ExitStack() as choosing:
+                    if "uuid" in environment:
+                        choosing.enter_context(timing_in(partial(turns.choosing, uuid)))
+                    if turns.can_be_paused(uuid) and cores.are_free():
+                        use = partial(turns.stop_using, uuid), partial(turns.use_again, uuid)
+                        choosing.enter_context(reporting_use(*use))
+                    if os.environ.get(gpus.ONE_THREAD) and str(chosen.get("mode")).startswith("max-autotune"):
+                        choosing.enter_context(compile_threads(gpus.AUTOTUNE_THREADS))
                     bench = _bench(target, args, chosen)
                 with turns.measuring(uuid):
                     sample = replace(bench.measure(seconds=seconds, precision=precision), kept_cache=kept)

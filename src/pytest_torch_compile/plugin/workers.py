@@ -38,7 +38,8 @@ def share_a_gpu(config: pytest.Config, baselines: Path) -> None:
     removed until the session starts.
     """
     from ..speed.fresh_process import CONFIRMS
-    from ..speed.gpus import ONE_THREAD, THREADS, give_worker_a_gpu
+    from ..speed.gpus import ONE_THREAD, THREADS, give_worker_a_gpu, visible
+    from ..speed.measuring.cores import leave_free
     from ..speed.measuring.turns import register
 
     if hasattr(config, "workerinput"):
@@ -47,11 +48,13 @@ def share_a_gpu(config: pytest.Config, baselines: Path) -> None:
             config.stash[_NAME] = name
         if uuid:
             register(uuid, pausable=True)
+            leave_free(len(visible()))
             config.pluginmanager.register(SharedGpu(uuid, baselines), "torch-compile-shared-gpu")
             if THREADS not in os.environ:  # the workers use all cores, so each compiler needs only one
                 os.environ.update({THREADS: "1", ONE_THREAD: "1"})
     elif confirms := os.environ.get(CONFIRMS):
         register(confirms, pausable=True)
+        leave_free(len(visible()))
 
 
 class SharedGpu:

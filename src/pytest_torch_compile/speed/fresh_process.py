@@ -119,7 +119,7 @@ def fresh_samples(
     stop = threading.Event()
     needed = round(memory.eager + memory.compiled) if memory else 0
     # The processes use all cores, so each compiler needs only one.
-    threads = {gpus.THREADS: os.environ.get(gpus.THREADS, "1")} if at_most > 1 else {}
+    threads = {gpus.THREADS: "1", gpus.ONE_THREAD: "1"} if at_most > 1 and gpus.THREADS not in os.environ else {}
 
     def measured_on(uuid: str) -> SpeedSample:
         with _place(uuid, gpus.room(uuid, needed), stop):
@@ -173,7 +173,7 @@ def cold_and_warm_start(child: Child, uuid: str) -> tuple[float, float]:
     Raises:
         NoFigures: If a process returned no measurements.
     """
-    threads = {gpus.THREADS: None} if os.environ.get(gpus.ONE_THREAD) else {}
+    threads = {gpus.THREADS: None, gpus.ONE_THREAD: None} if os.environ.get(gpus.ONE_THREAD) else {}
     with TemporaryFolder("torch-compile-cache-") as cache:
         cold, warm = (fresh_sample(child, uuid, cache=str(cache), environment=threads) for _ in range(2))
     return cold.cold_start[1], warm.cold_start[1]

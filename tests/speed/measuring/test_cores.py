@@ -70,3 +70,28 @@ def test_threads_are_moved_and_put_back(tmp_path):
     finally:
         done.set()
         thread.join()
+
+
+@pytest.fixture
+def sixteen_cores(monkeypatch):
+    moved = {}
+    monkeypatch.setattr(os, "sched_getaffinity", lambda thread: moved.get(thread, set(range(16))))
+    monkeypatch.setattr(os, "sched_setaffinity", moved.__setitem__)
+    monkeypatch.setenv(cores.ALL, "")
+    return moved
+
+
+def test_a_process_that_compiles_leaves_the_cores_of_measurements_free(sixteen_cores, tmp_path):
+    cores.leave_free(1)
+    assert cores.are_free()
+    assert {frozenset(allowed) for allowed in sixteen_cores.values()} == {frozenset(range(12))}
+    cores.leave_free(1)  # as a process that it starts does
+    assert {frozenset(allowed) for allowed in sixteen_cores.values()} == {frozenset(range(12))}
+    with cores._free_cores(tmp_path) as mine:
+        assert mine == {12, 13, 14, 15}
+
+
+def test_with_few_cores_for_each_device_no_core_is_left_free(sixteen_cores):
+    cores.leave_free(2)
+    assert not cores.are_free()
+    assert not sixteen_cores

@@ -43,6 +43,22 @@ while True:
         device = open(sys.argv[3])
     time.sleep(0.005)
 """
+# Registers for a device, compiles on the CPU until there is a file, and then uses the device, over and over.
+COMPILES_ON_THE_CPU = """
+import sys, time
+from pathlib import Path
+from pytest_torch_compile.speed.measuring import turns
+turns.register(sys.argv[1], pausable=True)
+turns.stop_using(sys.argv[1])
+print("registered", flush=True)
+while not Path(sys.argv[3]).exists():
+    Path(sys.argv[2]).write_text(str(time.monotonic()))
+    time.sleep(0.005)
+turns.use_again(sys.argv[1])
+while True:
+    Path(sys.argv[4]).write_text(str(time.monotonic()))
+    time.sleep(0.005)
+"""
 # Measures on a device until it is killed.
 MEASURES = """
 import sys, time
@@ -122,6 +138,32 @@ def is_paused(process: subprocess.Popen[str]) -> bool:
             return True
         time.sleep(0.01)
     return False
+
+
+def test_a_process_that_compiles_on_the_cpu_continues_until_it_uses_the_device(start: Start, tmp_path: Path) -> None:
+    compiles, uses = tmp_path / "compiles", tmp_path / "uses"
+    process = start(COMPILES_ON_THE_CPU, "GPU-1", str(compiles), str(tmp_path / "ends"), str(uses))
+    turns.register("GPU-1", pausable=False)
+    with turns.measuring("GPU-1"):
+        assert goes_on(compiles)
+        (tmp_path / "ends").touch()
+        assert is_paused(process)
+        assert not uses.exists()
+    assert goes_on(uses)
+    with turns.measuring("GPU-1"):
+        assert is_paused(process)
+
+
+def test_a_choice_during_a_compilation_leaves_the_process_running(start: Start, tmp_path: Path) -> None:
+    turns.register("GPU-1", pausable=True)
+    turns.stop_using("GPU-1")
+    with turns.choosing("GPU-1"):
+        turns.use_again("GPU-1")  # the device is reserved for this process
+        assert not turns._states["GPU-1"].may_be_paused
+        turns.stop_using("GPU-1")
+    assert not turns._states["GPU-1"].may_be_paused
+    turns.use_again("GPU-1")
+    assert turns._states["GPU-1"].may_be_paused
 
 
 def test_a_process_that_compiles_is_paused_while_another_measures(start: Start, tmp_path: Path) -> None:

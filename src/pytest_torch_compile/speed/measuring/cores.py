@@ -2,7 +2,8 @@
 
 In measurements, a process that could move between all cores was 1% to 4% slower after its first test, and its times
 varied more. Also, on a machine with several devices, two processes that measure at the same time must not use the same
-cores.
+cores. If there are enough cores, processes that compile do not use these cores either, so they can continue while
+another process measures.
 """
 
 from __future__ import annotations
@@ -15,6 +16,32 @@ from pathlib import Path
 from ...disk import first_free
 
 CORES = 4
+# If there are fewer cores for each device, processes that compile use all of them, and pause while a process measures.
+ENOUGH = 3 * CORES
+# A process that leaves cores free passes the numbers of all cores, separated by commas, to the processes that it starts.
+ALL = "PYTEST_TORCH_COMPILE_CORES"
+
+
+def leave_free(devices: int) -> None:
+    """Keep this process, and the processes that it starts, off the cores on which processes measure, if the machine has
+    enough cores.
+    """
+    if not hasattr(os, "sched_setaffinity") or len(cores := _all()) < ENOUGH * devices:
+        return
+    os.environ[ALL] = ",".join(map(str, cores))
+    for thread in _threads():
+        _move(thread, set(cores[: -CORES * devices]))
+
+
+def are_free() -> bool:
+    """Return whether this process leaves the cores free on which processes measure."""
+    return bool(os.environ.get(ALL))
+
+
+def _all() -> list[int]:
+    """Return the numbers of the cores that this run may use, in ascending order."""
+    passed = os.environ.get(ALL)
+    return [int(core) for core in passed.split(",")] if passed else sorted(os.sched_getaffinity(0))
 
 
 @contextmanager
@@ -39,7 +66,7 @@ def _free_cores(directory: Path | None) -> Iterator[set[int]]:
     """Lock a group of cores that no other process has locked, and yield it. Groups with higher core numbers are tried
     first. If no group is free, yield the cores with the highest numbers.
     """
-    cores = sorted(os.sched_getaffinity(0), reverse=True)
+    cores = _all()[::-1]
     groups = [cores[start : start + CORES] for start in range(0, len(cores) - CORES + 1, CORES)]
     names = {f"cores-{group[-1]}-{group[0]}": set(group) for group in groups}
     with first_free(names, directory) as name:

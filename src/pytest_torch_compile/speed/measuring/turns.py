@@ -3,9 +3,10 @@ This module imports neither torch nor pytest.
 
 Compiling takes much longer than measuring, and needs one core. But autotuning and the first calls of compiled code use
 the device, and would distort another process's measurement. So a process that measures pauses (``SIGSTOP``) the other
-processes of speed tests that can be paused: pytest-xdist workers, and processes that confirm a change. Each process has
-a locked file, which says whether the process may be paused, and how much memory its test needs. A session without
-workers cannot be paused, because a shell would notice. It compiles and measures in the same turn.
+processes of speed tests that can be paused: pytest-xdist workers, and processes that confirm a change. A process that
+compiles on the CPU continues, and waits before it uses the device again. Each process has a locked file, which says
+whether the process may be paused, and how much memory its test needs. A session without workers cannot be paused,
+because a shell would notice. It compiles and measures in the same turn.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ PROCESS_BYTES = 2 * 2**30
 # The fraction of a device's memory that tests may reserve. The rest is lost to fragmentation.
 USABLE = 0.9
 POLL_SECONDS = 0.1
+# Shorter than the time in which a waiting process tries to reserve the device again.
+RETRY_SECONDS = 0.01
 # How many processes confirm a change of a worker's test at the same time. With 10 to 14 stored runs, four additional
 # compilations can confirm a slowdown. More would often be started in vain: when seven processes were started at once
 # for a test, 9 of the 29 that were not cut off were ended before they had measured.
@@ -111,6 +114,7 @@ def measuring(uuid: str, wait: float = WAIT_SECONDS, settle: float = SETTLE_SECO
     if device.is_held(uuid):
         yield
         return
+    before = uuid in _states and _states[uuid].may_be_paused  # not while this process compiles on the CPU
     _allow_pause(uuid, False)
     try:
         with ExitStack() as turn:
@@ -119,7 +123,7 @@ def measuring(uuid: str, wait: float = WAIT_SECONDS, settle: float = SETTLE_SECO
             with _others_paused(uuid, settle) if pause else nullcontext():
                 yield
     finally:
-        _allow_pause(uuid, True)
+        _allow_pause(uuid, before)
 
 
 @contextmanager
@@ -131,6 +135,23 @@ def choosing(uuid: str) -> Iterator[None]:
         with suppress(device.DeviceBusy):
             turn.enter_context(measuring(uuid, settle=SETTLE_SECONDS_OF_A_CHOICE))
         yield
+
+
+def stop_using(uuid: str) -> None:
+    """Record that this process does not use the device until it calls ``use_again``. Until then, processes that measure
+    do not pause this process.
+    """
+    if not device.is_held(uuid):
+        _allow_pause(uuid, False)
+
+
+def use_again(uuid: str) -> None:
+    """Wait until no other process measures on the device, and record that this process uses the device again."""
+    if device.is_held(uuid):
+        return
+    _allow_pause(uuid, True)
+    while uuid in _pausable and device.is_reserved(uuid):  # the process that measures pauses this process here
+        time.sleep(RETRY_SECONDS)
 
 
 @contextmanager
