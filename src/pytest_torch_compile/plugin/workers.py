@@ -53,7 +53,7 @@ def share_a_gpu(config: pytest.Config, baselines: Path) -> None:
             if THREADS not in os.environ:  # the workers use all cores, so each compiler needs only one
                 os.environ.update({THREADS: "1", ONE_THREAD: "1"})
     elif confirms := os.environ.get(CONFIRMS):
-        register(confirms, pausable=True)
+        register(confirms, pausable=True, urgent=True)  # a test waits for this process
         leave_free(len(visible()))
 
 

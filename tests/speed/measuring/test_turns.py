@@ -90,6 +90,7 @@ def nothing_is_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setattr(turns, "_files", {})
     monkeypatch.setattr(turns, "_states", {})
     monkeypatch.setattr(turns, "_pausable", set())
+    monkeypatch.setattr(turns, "_urgent", set())
     monkeypatch.delenv(device.HELD_LOCK, raising=False)
     yield
     for handle in turns._files.values():
@@ -164,6 +165,23 @@ def test_a_choice_during_a_compilation_leaves_the_process_running(start: Start, 
     assert not turns._states["GPU-1"].may_be_paused
     turns.use_again("GPU-1")
     assert turns._states["GPU-1"].may_be_paused
+
+
+@pytest.mark.parametrize("urgent", [False, True])
+def test_a_process_that_confirms_a_change_tries_more_often(urgent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    intervals: list[float] = []
+    acquire = device.machine_lock
+
+    def watched(name: str, directory: Path | None = None) -> object:
+        lock = acquire(name, directory)
+        monkeypatch.setattr(lock, "acquire", lambda **options: intervals.append(options["poll_interval"]))
+        return lock
+
+    monkeypatch.setattr(device, "machine_lock", watched)
+    turns.register("GPU-1", pausable=True, urgent=urgent)
+    with turns.measuring("GPU-1"):
+        pass
+    assert intervals == [0.01 if urgent else 0.05]
 
 
 def test_a_process_that_compiles_is_paused_while_another_measures(start: Start, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from ...disk import first_free
 CORES = 4
 # If there are fewer cores for each device, processes that compile use all of them, and pause while a process measures.
 ENOUGH = 3 * CORES
-# A process that leaves cores free passes the numbers of all cores, separated by commas, to the processes that it starts.
+# A process that leaves cores free passes the numbers of all cores to the processes that it starts.
 ALL = "PYTEST_TORCH_COMPILE_CORES"
 
 

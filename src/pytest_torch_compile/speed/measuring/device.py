@@ -14,6 +14,8 @@ from filelock import Timeout
 from ...disk import machine_lock
 
 HELD_LOCK = "PYTEST_TORCH_COMPILE_DEVICE_LOCK"
+# How long a process waits before it tries again to reserve a device.
+RETRY_SECONDS = 0.05
 
 # Bits of nvmlDeviceGetCurrentClocksThrottleReasons. A power cap and idle clocks are normal, so they are not in this
 # mapping.
@@ -102,9 +104,11 @@ def is_reserved(uuid: str, directory: Path | None = None) -> bool:
 
 
 @contextmanager
-def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None) -> Iterator[None]:
+def device_lock(
+    uuid: str, *, wait: float = 600.0, directory: Path | None = None, retry: float = RETRY_SECONDS
+) -> Iterator[None]:
     """Inside the ``with`` block, reserve the device for one speed test: no other process runs measurements on the
-    device.
+    device. If the device is reserved, try again every ``retry`` seconds.
 
     A child process that measures for this process inherits the lock through an environment variable.
 
@@ -117,7 +121,7 @@ def device_lock(uuid: str, *, wait: float = 600.0, directory: Path | None = None
     held = os.environ.get(HELD_LOCK, "")
     lock = machine_lock(uuid, directory)
     try:
-        lock.acquire(timeout=wait)
+        lock.acquire(timeout=wait, poll_interval=retry)
     except Timeout:
         message = f"another speed test is still using the device after {wait:.0f} s ({lock.lock_file})"
         raise DeviceBusy(message) from None

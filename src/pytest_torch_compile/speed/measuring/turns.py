@@ -53,12 +53,14 @@ RETRY_SECONDS = 0.01
 MOST_AT_ONCE = 4
 _files: dict[str, int] = {}
 _pausable: set[str] = set()
+_urgent: set[str] = set()
 _states: dict[str, pause.State] = {}
 
 
-def register(uuid: str, *, pausable: bool) -> None:
+def register(uuid: str, *, pausable: bool, urgent: bool = False) -> None:
     """Record that this process uses the device. If ``pausable`` is set, other processes may pause this process while
-    they measure on the device. A process must be pausable for one device only.
+    they measure on the device. A process must be pausable for one device only. If ``urgent`` is set, this process tries
+    more often than others to get its turn.
 
     A process that was started by a process that measures is not paused: the two take the same turn.
     """
@@ -66,6 +68,8 @@ def register(uuid: str, *, pausable: bool) -> None:
         return
     if pausable and not device.is_held(uuid):
         _pausable.add(uuid)
+    if urgent:
+        _urgent.add(uuid)
     path = f"{_prefix(uuid)}{os.getpid()}"
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -90,6 +94,7 @@ def _forget() -> None:
         os.close(handle)
     _files.clear()
     _pausable.clear()
+    _urgent.clear()
 
 
 def can_be_paused(uuid: str) -> bool:
@@ -119,7 +124,8 @@ def measuring(uuid: str, wait: float = WAIT_SECONDS, settle: float = SETTLE_SECO
     try:
         with ExitStack() as turn:
             with events.doing("waiting for its turn to measure"):
-                turn.enter_context(device.device_lock(uuid, wait=wait))
+                retry = RETRY_SECONDS if uuid in _urgent else device.RETRY_SECONDS
+                turn.enter_context(device.device_lock(uuid, wait=wait, retry=retry))
             with _others_paused(uuid, settle) if pause else nullcontext():
                 yield
     finally:
