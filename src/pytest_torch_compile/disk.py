@@ -129,6 +129,19 @@ def machine_lock(name: str, directory: Path | None = None) -> FileLock:
     return FileLock(folder / f"pytest-torch-compile-{name}.lock", mode=0o666)
 
 
+def is_locked(name: str) -> bool:
+    """Return whether a process holds this machine-wide lock."""
+    from filelock import Timeout
+
+    try:
+        with machine_lock(name).acquire(blocking=False):
+            return False
+    except Timeout:
+        return True
+    except PermissionError:  # the lock belongs to another user
+        return False
+
+
 @contextmanager
 def first_free(names: Iterable[str], directory: Path | None = None) -> Iterator[str | None]:
     """Hold the first of these machine-wide locks that no other process holds, and yield its name. Yield None if all of

@@ -92,17 +92,6 @@ def is_held(uuid: str) -> bool:
     return uuid in os.environ.get(HELD_LOCK, "").split(os.pathsep)
 
 
-def is_reserved(uuid: str, directory: Path | None = None) -> bool:
-    """Return whether a process has reserved the device."""
-    try:
-        with machine_lock(uuid, directory).acquire(timeout=0):
-            return False
-    except Timeout:
-        return True
-    except PermissionError:  # the lock belongs to another user, and ``device_lock`` says so
-        return False
-
-
 @contextmanager
 def device_lock(
     uuid: str, *, wait: float = 600.0, directory: Path | None = None, retry: float = RETRY_SECONDS

@@ -22,8 +22,8 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from ... import events
-from ...disk import machine_lock
-from . import device
+from ...disk import is_locked, machine_lock
+from . import cores, device
 
 try:
     import fcntl
@@ -36,6 +36,9 @@ WAIT_SECONDS = 1800.0
 # How long kernels may still run that processes launched before they were paused. A measurement takes seconds, so it can
 # wait longer than the timing of one choice, of which there are several in each compilation.
 SETTLE_SECONDS, SETTLE_SECONDS_OF_A_CHOICE = 0.2, 0.05
+# After a measurement, how long the paused processes may use the device before the next measurement. Otherwise, they
+# would hardly get further while many processes wait to measure.
+SHARED_SECONDS = 1.0
 # A process that has a CUDA context has this file open. Other processes, for example those that still import modules,
 # cannot use the device, so they are not paused.
 CUDA_FILE = "/dev/nvidia-uvm"
@@ -126,8 +129,10 @@ def measuring(uuid: str, wait: float = WAIT_SECONDS, settle: float = SETTLE_SECO
             with events.doing("waiting for its turn to measure"):
                 retry = RETRY_SECONDS if uuid in _urgent else device.RETRY_SECONDS
                 turn.enter_context(device.device_lock(uuid, wait=wait, retry=retry))
-            with _others_paused(uuid, settle) if pause else nullcontext():
+            with _others_paused(uuid, settle) if pause else nullcontext(0) as paused:
                 yield
+            if paused and settle == SETTLE_SECONDS:
+                time.sleep(SHARED_SECONDS)
     finally:
         _allow_pause(uuid, before)
 
@@ -135,11 +140,14 @@ def measuring(uuid: str, wait: float = WAIT_SECONDS, settle: float = SETTLE_SECO
 @contextmanager
 def choosing(uuid: str) -> Iterator[None]:
     """Like ``measuring``, for the short timing of one choice while compiling. If this process's turn does not come,
-    continue without a turn.
+    continue without a turn. The process moves to the cores that it leaves free otherwise, because other processes
+    compile on its usual cores.
     """
     with ExitStack() as turn:
         with suppress(device.DeviceBusy):
             turn.enter_context(measuring(uuid, settle=SETTLE_SECONDS_OF_A_CHOICE))
+        if cores.are_free():
+            turn.enter_context(cores.own_cores())
         yield
 
 
@@ -156,25 +164,34 @@ def use_again(uuid: str) -> None:
     if device.is_held(uuid):
         return
     _allow_pause(uuid, True)
-    while uuid in _pausable and device.is_reserved(uuid):  # the process that measures pauses this process here
+    while uuid in _pausable and is_locked(_pausing(uuid)):  # the process that measures pauses this process here
         time.sleep(RETRY_SECONDS)
 
 
+def _pausing(uuid: str) -> str:
+    """Return the name of the lock that a process holds while it pauses others."""
+    return f"{uuid}-pausing"
+
+
 @contextmanager
-def _others_paused(uuid: str, settle: float) -> Iterator[None]:
+def _others_paused(uuid: str, settle: float) -> Iterator[bool]:
+    """Inside the ``with`` block, the other processes are paused. Yield whether there are any."""
     file = CUDA_FILE if uuid.startswith("GPU-") and os.path.exists(CUDA_FILE) else ""
     command = [sys.executable, "-I", "-S", pause.__file__, _prefix(uuid), file]
-    # In a session of its own, so that a signal to this process's group does not kill it before it resumes the others.
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-    try:
-        assert process.stdout
-        if process.stdout.readline().strip() not in (b"", b"0"):  # the number of processes that are now paused
-            time.sleep(settle)
-        yield
-    finally:
-        process.communicate(b"\n")  # closing the input is not enough: a forked process may have it open, too
-        if process.returncode:  # it was killed
-            pause.resume(pause.living(_prefix(uuid)))
+    with machine_lock(_pausing(uuid)):
+        # In a session of its own, so that a signal to this process's group does not kill it before it resumes the
+        # others.
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        try:
+            assert process.stdout
+            # The number of processes that are now paused.
+            if paused := process.stdout.readline().strip() not in (b"", b"0"):
+                time.sleep(settle)
+            yield paused
+        finally:
+            process.communicate(b"\n")  # closing the input is not enough: a forked process may have it open, too
+            if process.returncode:  # it was killed
+                pause.resume(pause.living(_prefix(uuid)))
 
 
 def needed_by_test(memory: float) -> int:
