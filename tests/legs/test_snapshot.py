@@ -68,7 +68,7 @@ def test_a_parameter_of_a_subclass_is_as_it_was_left() -> None:
     contents = snapshot.new_leg()
     with snapshot.in_force(contents):
         weight.mark = "left by the leg"
-    left = snapshot.as_left(weight, contents, copy=False)
+    left = snapshot.at_end_of_call(weight, contents, copy=False)
     assert type(left) is Marked and left.requires_grad and not hasattr(weight, "mark")
 
 
@@ -100,7 +100,7 @@ def test_copies_of_a_large_model_in_training_are_kept_in_a_file_and_put_back() -
         weight[8999] = -1
         odd.add_(1)
     assert torch.equal(weight, torch.arange(9000.0)) and torch.equal(odd, torch.arange(101, dtype=torch.uint8))
-    assert snapshot.as_left(weight, contents, copy=False)[8999] == -1
+    assert snapshot.at_end_of_call(weight, contents, copy=False)[8999] == -1
     assert len(contents.held) == 4, "the contents and the versions of two tensors"
 
 

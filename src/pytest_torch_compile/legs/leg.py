@@ -98,7 +98,7 @@ class World:
 
 
 @dataclass
-class _Left:
+class _State:
     """The state after a call: parameters and buffers (``state``), and all other state (``kept``)."""
 
     state: Flat = field(default_factory=Flat)
@@ -151,7 +151,7 @@ class Leg:
                 f"the function passed as optimizer= returned {self._optimizer!r}, but it must return the optimizer"
             )
         self._at_start: Flat | None = None
-        self._left: _Left | None = None
+        self._latest: _State | None = None
         self.went_backward = callable(work.train)
 
     def _made_target(self) -> Any:
@@ -210,7 +210,7 @@ class Leg:
         has_lazy = any(is_lazy(parameter) for parameter in self._parameters().values())
         before = Contents(dict(self._contents.held))
         with self._own_random_stream(record), self._own_process(), self.world.in_force(self._contents):
-            left = self._left or (self._present() if self.records_start else _Left())
+            initial = self._latest or (self._present() if self.records_start else _State())
             arguments = outcome.while_it_lasts(arguments_of(record, call.args, call.kwargs), self.world.snapshot)
             with self.mode:
                 self._call(call, index, record)
@@ -224,7 +224,7 @@ class Leg:
             record.sharing = sharing_in(record)
         if has_lazy:  # dynamo initializes lazy parameters while tracing, and then restores the random state
             record.rng = {}
-        self._settle(record, arguments, left, before, last=index + 1 == len(self._calls))
+        self._settle(record, arguments, initial, before, last=index + 1 == len(self._calls))
         return record
 
     def _call(self, call: Call, index: int, record: CallRecord) -> None:
@@ -237,7 +237,7 @@ class Leg:
         except Exception as error:
             record.error = error
 
-    def _present(self) -> _Left:
+    def _present(self) -> _State:
         """Return the target's current state. The result contains the target's tensors, not copies."""
         buffers = self._named(lambda module: module.named_buffers())
         state = {**{name: _whole(parameter) for name, parameter in self._parameters().items()}, **buffers}
@@ -245,15 +245,15 @@ class Leg:
         kept = outcome.kept_by(self._target, self.world.snapshot, covered)
         kept.nodes.update({name: Node(type(value), True, value) for name, value in ProcessState.now().named().items()})
         snapshot = self.world.snapshot
-        return _Left(outcome.while_it_lasts(_flat(state), snapshot), outcome.while_it_lasts(kept, snapshot))
+        return _State(outcome.while_it_lasts(_flat(state), snapshot), outcome.while_it_lasts(kept, snapshot))
 
-    def _settle(self, record: CallRecord, arguments: Flat, left: _Left, before: Contents, *, last: bool) -> None:
+    def _settle(self, record: CallRecord, arguments: Flat, initial: _State, before: Contents, *, last: bool) -> None:
         """Replace the values in the record with values that remain valid after the caller's state is restored."""
         own = self._holds_records and not last
         held_on_to = {storage_key(tensor) for tensor in record.kept.tensors.values()} - {None}
 
         def settled(flat: Flat, *, copy: bool = own, contents: Contents = self._contents) -> Flat:
-            return outcome.as_left(flat, self.world.snapshot, contents, copy=copy)
+            return outcome.at_end_of_call(flat, self.world.snapshot, contents, copy=copy)
 
         record.output = Flat(
             {
@@ -267,16 +267,16 @@ class Leg:
         record.arguments = settled(record.arguments)
         record.grads = settled(_flat(record.grads)).leaves
         record.input_grads = settled(_flat(record.input_grads)).leaves
-        if self._left is None:
-            left = _Left(*(settled(flat, copy=False, contents=before) for flat in (left.state, left.kept)))
+        if self._latest is None:
+            initial = _State(*(settled(flat, copy=False, contents=before) for flat in (initial.state, initial.kept)))
         # Only attributes are recorded here. A compile wrapper may add attributes to its target, and these are not
         # compared.
-        at_start = {path: node for path, node in left.kept.nodes.items() if path.startswith("attribute ")}
+        at_start = {path: node for path, node in initial.kept.nodes.items() if path.startswith("attribute ")}
         self._at_start = self._at_start or Flat(at_start)
-        record.kept_at_start, record.initial_kept = self._at_start, left.kept.tensors
-        record.initial_state = left.state.tensors
-        self._left = _Left(settled(_flat(record.state)), settled(record.kept))
-        record.state, record.kept = self._left.state.tensors, self._left.kept
+        record.kept_at_start, record.initial_kept = self._at_start, initial.kept.tensors
+        record.initial_state = initial.state.tensors
+        self._latest = _State(settled(_flat(record.state)), settled(record.kept))
+        record.state, record.kept = self._latest.state.tensors, self._latest.kept
 
     def _steps(self, call: Call, index: int, record: CallRecord) -> None:
         for step in range(self._work.steps):

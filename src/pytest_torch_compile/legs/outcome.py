@@ -167,20 +167,20 @@ def while_it_lasts(flat: Flat, snapshot: Snapshot) -> Flat:
     """Return the structure with a copy in place of each tensor whose data is not in one storage, such as a sparse
     tensor. Call this function before the tensors' state is restored.
     """
-    return _with_tensors(flat, lambda tensor: _copied_whole(tensor, snapshot))
+
+    def copied(tensor: torch.Tensor) -> torch.Tensor:
+        if is_plain(tensor) or is_lazy(tensor) or not (snapshot.is_noted(tensor) and is_readable(tensor, snapshot)):
+            return tensor
+        return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+    return _with_tensors(flat, copied)
 
 
-def _copied_whole(tensor: torch.Tensor, snapshot: Snapshot) -> torch.Tensor:
-    if is_plain(tensor) or is_lazy(tensor) or not (snapshot.is_noted(tensor) and is_readable(tensor, snapshot)):
-        return tensor
-    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
-
-
-def as_left(flat: Flat, snapshot: Snapshot, contents: Contents, *, copy: bool) -> Flat:
+def at_end_of_call(flat: Flat, snapshot: Snapshot, contents: Contents, *, copy: bool) -> Flat:
     """Return the structure with the values that its tensors had at the end of a call. The result remains valid after
     the caller's state is restored.
     """
-    return _with_tensors(flat, lambda tensor: snapshot.as_left(tensor, contents, copy=copy))
+    return _with_tensors(flat, lambda tensor: snapshot.at_end_of_call(tensor, contents, copy=copy))
 
 
 def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) -> Flat:

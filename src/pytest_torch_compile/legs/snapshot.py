@@ -211,7 +211,7 @@ class Snapshot:
                 elif key in contents.held:
                     del contents.held[key]
 
-    def as_left(self, tensor: torch.Tensor, contents: Contents, *, copy: bool) -> torch.Tensor:
+    def at_end_of_call(self, tensor: torch.Tensor, contents: Contents, *, copy: bool) -> torch.Tensor:
         """Return a tensor in its state at the end of a call. The result remains valid after the caller's contents are
         restored.
 
