@@ -135,12 +135,6 @@ def random_lengths(
     return [min(high, max(low, round(distribution(source)))) for _ in range(count)]
 
 
-def _described(value: Any) -> str:
-    """Return a readable description of a value: ``tensor``, ``dict``, ``call(...)``."""
-    names = {"Tensor": "tensor", "Call": "call(...)", "ndarray": "array"}
-    return names.get(type(value).__name__, type(value).__name__)
-
-
 def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any] | None) -> list[Call]:
     """Return a check's call sequence: the items of ``calls=``, or one call with the arguments that were passed to the
     check.
@@ -159,8 +153,10 @@ def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any
     if args or kwargs:
         raise CompileUsageError("pass either the arguments of one call or calls=[...], not both")
     if isinstance(calls, (Call, Mapping, str, bytes)) or hasattr(calls, "__array__") or not isinstance(calls, Iterable):
+        kind = type(calls).__name__
+        described = {"Tensor": "tensor", "Call": "call(...)", "ndarray": "array"}.get(kind, kind)
         raise CompileUsageError(
-            f"calls is a single {_described(calls)}, but it must be a list of calls: "
+            f"calls is a single {described}, but it must be a list of calls: "
             "calls=[call(x), call(y)]; for a single call, use check_compile(model, x)"
         )
     sequence = [as_call(item) for item in calls]

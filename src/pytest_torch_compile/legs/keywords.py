@@ -79,8 +79,9 @@ class Keywords:
                 raise CompileUsageError(f"{where}: {name} is not an option of {self.function}{end}")
 
     def _both(self, target: Any, name: str) -> str:
+        of_target = getattr(target, "__qualname__", None) or type(target).__name__
         return (
-            f"{name} is an option of {self.function} and an argument of {_name(target)}: to pass it "
+            f"{name} is an option of {self.function} and an argument of {of_target}: to pass it "
             f"to the target, use {self._way(name)}; to set the option, use {self._way('')} together with "
             f"{name}=..."
         )
@@ -142,7 +143,3 @@ def _named_parameters(target: Any, args: Sequence[Any]) -> set[str]:
         return set()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return {p.name for p in signature.parameters.values() if p.kind in kinds and p.name not in filled}
-
-
-def _name(target: Any) -> str:
-    return getattr(target, "__qualname__", None) or type(target).__name__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..numerics.tree import is_a
-from .holders import Attributes, ClassAttributes, Holder, Items, Key, Variable
+from .holders import Attributes, ClassAttributes, Holder, Items, Variable
 from .reach import EMPTY
 from .snapshot import Snapshot
 
@@ -19,7 +19,9 @@ class LateImport:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._before = {key: _named(holder, holder.read()) for key, holder in _referring(snapshot).items()}
+        kinds = (Variable, Attributes, ClassAttributes, Items)
+        holders = {key: holder for key, holder in snapshot.holders.items() if isinstance(holder, kinds)}
+        self._before = {key: _named(holder, holder.read()) for key, holder in holders.items()}
 
     def end(self) -> None:
         """Add the import's changes to the snapshot, after the import has ended."""
@@ -33,11 +35,6 @@ class LateImport:
             }
             if changed:
                 self._snapshot.initial[key] = _with(holder, self._snapshot.initial[key], changed)
-
-
-def _referring(snapshot: Snapshot) -> dict[Key, Holder]:
-    kinds = (Variable, Attributes, ClassAttributes, Items)
-    return {key: holder for key, holder in snapshot.holders.items() if isinstance(holder, kinds)}
 
 
 def _named(holder: Holder, content: Any) -> _Named:

@@ -37,7 +37,9 @@ class NamedState:
         self._snapshot = snapshot
         self._target = target
         held = list(reached([target]))
-        called = _innermost(target)
+        called = target
+        while is_a(called, (functools.partial, types.MethodType)):
+            called = called.func if is_a(called, functools.partial) else called.__func__
         own = called if is_a(called, types.FunctionType) else type(called)
         homes = (type(value).__module__ for value in held if is_a(value, torch.nn.Module))
         self._packages = frozenset(home.partition(".")[0] for home in (own.__module__ or "", *homes))
@@ -145,7 +147,7 @@ class NamedState:
             if is_mutable(default):
                 label = self._label("default", name, function)
                 key = ("default", id(function), name)
-                self._snapshot.add(Variable(key, label, functools.partial(_itself, default), None))
+                self._snapshot.add(Variable(key, label, functools.partial(lambda value: value, default), None))
 
     def _label(self, kind: str, name: str, function: types.FunctionType) -> str:
         return f"{kind} {name}" if function is self._target else f"{kind} {name} of {function.__name__}"
@@ -166,13 +168,6 @@ class NamedState:
             self._note_content(method for method in methods if method is not None)
 
 
-def _innermost(target: Any) -> Any:
-    """Return the function that a partial or a bound method calls."""
-    while is_a(target, (functools.partial, types.MethodType)):
-        target = target.func if is_a(target, functools.partial) else target.__func__
-    return target
-
-
 def _function_of(value: Any) -> types.FunctionType | None:
     """Return the function of a method, static method, class method or property; None for any other value."""
     if is_a(value, (staticmethod, classmethod)):
@@ -189,10 +184,6 @@ def _file_of_module(module: types.ModuleType) -> str:
     """
     own = vars(module)
     return own.get("__file__") or ("" if own.get("__spec__") else "<made at run time>")
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def names_in(code: types.CodeType) -> set[str]:

@@ -85,7 +85,9 @@ def parts(value: Any) -> Parts:
     elif is_a(value, torch.nn.Module):
         yield from _module_parts(value)
     elif is_a(value, dict):
-        yield from ((_key(i, key), item) for i, (key, item) in enumerate(items(value)))
+        for i, (key, item) in enumerate(items(value)):
+            text = repr(key) if is_plain_key(key) else ""  # the repr of other keys may run the user's code
+            yield f"[{text}]" if 0 < len(text) <= 80 else f"[{type(key).__name__} {i}]", item
     elif is_a(value, (list, tuple, deque)):
         yield from ((f"[{i}]", item) for i, item in enumerate(items(value)))
     elif is_a(value, (set, frozenset)):
@@ -93,10 +95,6 @@ def parts(value: Any) -> Parts:
     if is_open(value):
         by_name = attributes(value)
         yield from ((f".{name}", by_name[name]) for name in sorted(by_name, key=str))
-
-
-def _key(position: int, key: Any) -> str:
-    return f"[{text}]" if is_plain_key(key) and len(text := repr(key)) <= 80 else f"[{type(key).__name__} {position}]"
 
 
 def is_plain_key(key: Any) -> bool:

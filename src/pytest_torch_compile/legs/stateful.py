@@ -123,9 +123,11 @@ def stateful(value: Any) -> Stateful | None:
     if kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in _NUMPY:
         return Stateful(value, *_NUMPY[kind.__name__])
     if any(kind is file for file in _FILES):
-        return (
-            Stateful(value, lambda file: file.tell(), lambda file, place: file.seek(place)) if _seeks(value) else None
-        )
+        try:
+            seeks = value.readable() and value.seekable() and value.tell() >= 0
+        except (OSError, ValueError):  # the file is closed, or is being iterated over
+            return None
+        return Stateful(value, lambda file: file.tell(), lambda file, place: file.seek(place)) if seeks else None
     known = next((how for base in kind.__mro__ for of, how in _STATEFUL if base is of), None)
     return None if known is None or issubclass(kind, random.SystemRandom) else Stateful(value, *known)
 
@@ -136,16 +138,7 @@ def cannot_be_restored(value: Any) -> bool:
     """
     if type(value) is _LOCK:
         return bool(value.locked())
-    return is_a(value, _NOT_RESTORABLE) and stateful(value) is None and not _only_writes(value)
-
-
-def _only_writes(value: Any) -> bool:
-    return is_a(value, io.IOBase) and not value.closed and not value.readable()
-
-
-def _seeks(file: Any) -> bool:
-    """Return whether an open file can be repositioned."""
-    try:
-        return bool(file.readable() and file.seekable() and file.tell() >= 0)
-    except (OSError, ValueError):  # the file is closed, or is being iterated over
+    if not is_a(value, _NOT_RESTORABLE) or stateful(value) is not None:
         return False
+    # The calls cannot read a file that is open only for writing, so their results do not depend on it.
+    return not (is_a(value, io.IOBase) and not value.closed and not value.readable())
