@@ -130,7 +130,11 @@ def _run(kernel: str, inputs: Inputs, scale: float | None, enable_gqa: bool) -> 
     """Call a kernel's operator as torch's ``attention.cpp`` does."""
     ops = torch.ops.aten
     query, key, value, dropout, causal = inputs.query, inputs.key, inputs.value, inputs.dropout, inputs.causal
-    mask = _additive(inputs.mask, query.dtype, -65504.0 if kernel == CUDNN else float("-inf"))
+    mask = inputs.mask
+    if mask is not None and mask.dtype == torch.bool:  # the operators get a mask that is added to the scores
+        out = -65504.0 if kernel == CUDNN else float("-inf")
+        zero, low = (torch.scalar_tensor(value, dtype=query.dtype, device=mask.device) for value in (0.0, out))
+        mask = torch.where(mask, zero, low)
     if kernel == CUDNN:
         op = ops._scaled_dot_product_cudnn_attention.default
         return op(query, key, value, mask, inputs.trains, dropout, causal, False, scale=scale)[0]
@@ -148,13 +152,6 @@ def _run(kernel: str, inputs: Inputs, scale: float | None, enable_gqa: bool) -> 
         return op(query, key, value, mask, inputs.trains, dropout, causal, scale=scale)[0]
     op = ops._scaled_dot_product_attention_math.default
     return op(query, key, value, mask, dropout, causal, None, scale=scale, enable_gqa=enable_gqa)[0]
-
-
-def _additive(mask: torch.Tensor | None, dtype: torch.dtype, out: float) -> torch.Tensor | None:
-    if mask is None or mask.dtype != torch.bool:
-        return mask
-    zero, low = (torch.scalar_tensor(value, dtype=dtype, device=mask.device) for value in (0.0, out))
-    return torch.where(mask, zero, low)
 
 
 def _aligned(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:

@@ -139,8 +139,9 @@ def common(*values: Any) -> DType:
         if dtype != result:
             result = (
                 TYPES["uint32"]
-                if "uint32" in (dtype.name, result.name) and _small(dtype, result)
-                else _of(torch.promote_types(dtype.holds, result.holds))
+                if "uint32" in (dtype.name, result.name)
+                and all(one.is_int() and one.primitive_bitwidth <= 32 for one in (dtype, result))
+                else OF_TORCH[torch.promote_types(dtype.holds, result.holds)]
             )
     for value in values:
         if isinstance(value, float) and not result.is_floating():
@@ -149,14 +150,6 @@ def common(*values: Any) -> DType:
             wide = INT32 if -(2**31) <= value < 2**31 else INT64
             result = result if result.primitive_bitwidth > 1 and result.name != "int32" else wide
     return result
-
-
-def _small(*dtypes: DType) -> bool:
-    return all(dtype.is_int() and dtype.primitive_bitwidth <= 32 for dtype in dtypes)
-
-
-def _of(dtype: torch.dtype) -> DType:
-    return OF_TORCH[dtype]
 
 
 def promoted(*values: Any) -> tuple[list[torch.Tensor], DType]:
@@ -184,25 +177,18 @@ def _divided(left: Any, right: Any) -> Block:
     return Block(one.to(wide) / other.to(wide))
 
 
-def _quotient(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Compute integer division as in C, without raising an exception for lanes whose divisor is 0."""
-    if not one.is_floating_point():
-        other = torch.where(other == 0, torch.ones_like(other), other)
-    return torch.div(one, other, rounding_mode="trunc")
-
-
-def _remainder(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    if not one.is_floating_point():
-        other = torch.where(other == 0, torch.ones_like(other), other)
-    return torch.fmod(one, other)
+def _divisor(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return the divisor, with 1 in place of 0 if torch would raise an exception for a division of integers by 0."""
+    return other if one.is_floating_point() else torch.where(other == 0, torch.ones_like(other), other)
 
 
 _ARITHMETIC: dict[str, Callable[..., torch.Tensor]] = {
     "add": operator.add,
     "sub": lambda one, other: one ^ other if one.dtype == torch.bool else one - other,
     "mul": operator.mul,
-    "floordiv": _quotient,
-    "mod": _remainder,
+    # As in C, the quotient is rounded towards zero, and a remainder has the sign of the dividend.
+    "floordiv": lambda one, other: torch.div(one, _divisor(one, other), rounding_mode="trunc"),
+    "mod": lambda one, other: torch.fmod(one, _divisor(one, other)),
     "and": operator.and_,
     "or": operator.or_,
     "xor": operator.xor,

@@ -26,12 +26,12 @@ from torch.utils._pytree import tree_map_only
 
 class _OnCPU(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        args, kwargs = tree_map_only(torch.device, _instead, (args, dict(kwargs or {})))
+        args, kwargs = tree_map_only(
+            torch.device,
+            lambda device: torch.device("cpu") if device.type == "cuda" else device,
+            (args, dict(kwargs or {})),
+        )
         return function(*args, **kwargs)
-
-
-def _instead(device: torch.device) -> torch.device:
-    return torch.device("cpu") if device.type == "cuda" else device
 
 
 def compute_constants_on_cpu() -> None:

@@ -84,10 +84,6 @@ def language(launch: Launch) -> dict[str, Any]:
     return names
 
 
-def _arange(start: int, end: int) -> Block:
-    return Block(torch.arange(int(start), int(end), dtype=torch.int32, device="cpu")[None])
-
-
 def _full(shape: Any, value: Any, dtype: DType) -> Block:
     (one,) = aligned(value)
     one = one.to(dtype.holds).reshape(one.shape[0], *[1] * len(shape))
@@ -107,34 +103,25 @@ def _where(condition: Any, left: Any, right: Any) -> Block:
     return Block(torch.where(chosen.bool(), one, other), dtype)
 
 
-def _expand_dims(block: Block, axis: int) -> Block:
-    return Block(block.data.unsqueeze(axis + 1 if axis >= 0 else axis), block.dtype)
-
-
 def _permute(block: Block, *dims: Any) -> Block:
     order = shape_of(dims) if dims else [1, 0]
     return Block(block.data.permute(0, *[dim + 1 for dim in order]), block.dtype)
 
 
-def _join(left: Block, right: Block) -> Block:
-    one, other = torch.broadcast_tensors(*promoted(left, right)[0])
-    return Block(torch.stack([one, other], -1))
-
-
 _SHAPES: dict[str, Any] = {
-    "arange": _arange,
+    "arange": lambda start, end: Block(torch.arange(int(start), int(end), dtype=torch.int32, device="cpu")[None]),
     "full": _full,
     "zeros": lambda shape, dtype: _full(shape, 0, dtype),
     "zeros_like": lambda block: Block(torch.zeros_like(block.data), block.dtype),
     "broadcast_to": _broadcast_to,
     "where": _where,
-    "expand_dims": _expand_dims,
+    "expand_dims": lambda block, axis: Block(block.data.unsqueeze(axis + 1 if axis >= 0 else axis), block.dtype),
     "reshape": lambda block, *shape, **_: block.reshape(*shape),
     "view": lambda block, *shape, **_: block.reshape(*shape),
     "ravel": lambda block, **_: block.reshape(-1),
     "permute": _permute,
     "trans": _permute,
-    "join": _join,
+    "join": lambda left, right: Block(torch.stack(torch.broadcast_tensors(*promoted(left, right)[0]), -1)),
     "split": lambda block: (Block(block.data[..., 0], block.dtype), Block(block.data[..., 1], block.dtype)),
     "cast": lambda block, dtype, bitcast=False, **_: block.to(dtype, bitcast),
     "cdiv": lambda one, other: (one + other - 1) // other,

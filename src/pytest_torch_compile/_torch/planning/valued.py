@@ -190,14 +190,6 @@ def _norm(func: Any, args: Any, kwargs: Any) -> Any:
     return results
 
 
-def _histogram(func: Any, args: Any, kwargs: Any) -> Any:
-    """Compute a histogram of integers by converting them to float64, because torch's CPU operator supports only
-    floating-point dtypes.
-    """
-    values, *rest = args
-    return func(values.double(), *rest, **kwargs).to(values.dtype)
-
-
 def _rms_norm_backward(func: Any, args: Any, kwargs: Any) -> Any:
     """Compute the gradients of RMS normalization in float32. torch implements this operator only for GPUs."""
     given = _named(func, args, kwargs)
@@ -298,7 +290,8 @@ _KERNELS = ("cudnn", "flash", "efficient")
 _SUBSTITUTES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "aten.native_dropout.default": _dropout,
     "aten.convolution.default": _convolution,
-    "aten.histc.default": _histogram,
+    # torch's operator on a CPU supports only floating-point dtypes.
+    "aten.histc.default": lambda func, args, kwargs: func(args[0].double(), *args[1:], **kwargs).to(args[0].dtype),
     **{
         f"aten.native_{kind}_norm{way}.default": _norm
         for kind in ("layer", "group", "batch")
