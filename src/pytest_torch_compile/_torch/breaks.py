@@ -106,7 +106,10 @@ def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> 
         if head is None:
             return None
         frames = [Location(head["file"], int(head["line"]))]
-    reason_text = _reason_text(payload)
+    match = _REASON.search(payload)
+    reason_text = match["reason"] if match else payload
+    for preamble in _PREAMBLES:
+        reason_text = preamble.sub("", reason_text, count=1)
     location = user_location(frames)
     # ``stack`` contains only user frames; a location inside torch is only in the payload.
     innermost = [readable(frame) for frame in below_own(written_stack(payload))][-1:]
@@ -179,14 +182,6 @@ def error_stack(trace: str) -> list[Location]:
 def is_given_up(graph_break: GraphBreak) -> bool:
     """Return whether this break only repeats an earlier break that made torch run the frame eagerly."""
     return graph_break.reason.startswith("WON'T CONVERT")
-
-
-def _reason_text(payload: str) -> str:
-    match = _REASON.search(payload)
-    text = match["reason"] if match else payload
-    for preamble in _PREAMBLES:
-        text = preamble.sub("", text, count=1)
-    return text
 
 
 def _labelled(text: str, label: str) -> list[str]:

@@ -213,7 +213,12 @@ def _unnoticed() -> Iterator[None]:
         for one in loud:
             one.disabled = False
         logger.handlers[:] = listening
-        _forget(_codes() - codes_before)
+        codes = _codes() - codes_before
+        for tracker in _TRACKERS:
+            tracker.seen[:] = [reference for reference in tracker.seen if reference() not in codes]
+            tracker.seen_ids -= set(map(id, codes))
+        for code in codes:
+            reset_code(code)
         convert_frame.FRAME_COUNTER = counter
         for frame in convert_frame.FRAME_COMPILE_COUNTER.keys() - compile_counter.keys():
             del convert_frame.FRAME_COMPILE_COUNTER[frame]
@@ -226,11 +231,3 @@ def _codes() -> set[CodeType]:
     references = [reference for tracker in _TRACKERS for reference in tracker.seen]
     codes = [code for reference in references if (code := reference()) is not None]
     return {code for code in codes if code.co_filename == _FILE or is_torch(code.co_filename)}
-
-
-def _forget(codes: set[CodeType]) -> None:
-    for tracker in _TRACKERS:
-        tracker.seen[:] = [reference for reference in tracker.seen if reference() not in codes]
-        tracker.seen_ids -= set(map(id, codes))
-    for code in codes:
-        reset_code(code)

@@ -41,11 +41,11 @@ def caused(findings: Sequence[Finding], deviations: Sequence[Deviation], names: 
 
 def first_of(deviations: Sequence[Deviation], names: Sequence[str]) -> Deviation | None:
     """Return the first of the ``deviations`` whose setting is in ``names`` and can have an effect, or None."""
-    return next((one for one in deviations if one.name in names and _has_effect(one)), None)
-
-
-def _has_effect(setting: Deviation) -> bool:
-    """Return whether the setting is a limit lower than torch's default, or a switch that is on."""
-    if setting.name in LIMITS:
-        return int(setting.value) < int(setting.default)
-    return setting.value not in ("'0'", "''")
+    for one in deviations:
+        if one.name not in names:
+            continue
+        # A limit can cause a finding only if it is lower than torch's default, and a switch only if it is on.
+        lower_or_on = int(one.value) < int(one.default) if one.name in LIMITS else one.value not in ("'0'", "''")
+        if lower_or_on:
+            return one
+    return None

@@ -73,7 +73,12 @@ class Sample:
 
     def described(self) -> str:
         """Return a short description of the arguments, such as ``float32[2, 3], 0.5``."""
-        return ", ".join(_described(leaf) for leaf in pytree.tree_leaves((self.args, self.kwargs)))
+        return ", ".join(
+            f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
+            if isinstance(leaf, torch.Tensor)
+            else repr(leaf)
+            for leaf in pytree.tree_leaves((self.args, self.kwargs))
+        )
 
 
 class CustomOps:
@@ -228,12 +233,6 @@ def _metadata(leaf: Any) -> Any:
         strides = leaf.stride() if leaf.layout is torch.strided else ()
         return leaf.shape, strides, leaf.dtype, leaf.device, leaf.layout, leaf.requires_grad
     return type(leaf), repr(leaf)
-
-
-def _described(leaf: Any) -> str:
-    if isinstance(leaf, torch.Tensor):
-        return f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
-    return repr(leaf)
 
 
 def _copied(structure: Any) -> Any:

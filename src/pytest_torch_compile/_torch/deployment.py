@@ -101,12 +101,13 @@ def _dynamic_shapes(model: torch.nn.Module, args: Any, kwargs: Any, dims: Dims) 
     if not dims:
         return None
     arguments = inspect.signature(model.forward).bind(*args, **kwargs).arguments
-    return {name: _marks(dims[name]) if name in dims else None for name in arguments}
-
-
-def _marks(dims: Mapping[int, Any]) -> dict[int, Any]:
     # AUTO detects equal dimensions, and specializes dimensions for which the code allows only one size.
     auto: Any = torch.export.Dim.AUTO
-    return {
-        dim: auto(min=bounds[0], max=bounds[1]) if bounds and callable(auto) else auto for dim, bounds in dims.items()
+    marks = {
+        name: {
+            dim: auto(min=bounds[0], max=bounds[1]) if bounds and callable(auto) else auto
+            for dim, bounds in marked.items()
+        }
+        for name, marked in dims.items()
     }
+    return {name: marks.get(name) for name in arguments}

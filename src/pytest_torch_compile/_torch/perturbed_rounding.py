@@ -12,7 +12,6 @@ During an optimizer step, the learning rate is perturbed as well. A compiled ste
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -74,13 +73,19 @@ class PerturbedRounding(PausableMode):
             for tensor in results:
                 setattr(tensor, _TABLE, True)
         elif not self.is_paused and rounds(func):
-            for tensor in [*results, *_statistics(func, args)]:
+            # A batch normalization also writes to its running statistics, which it does not return.
+            named = zip(func._schema.arguments, args, strict=False)
+            statistics = [v for given, v in named if given.name in _STATISTICS and isinstance(v, torch.Tensor)]
+            for tensor in [*results, *statistics]:
                 if _can_be_perturbed(tensor):
                     self._perturb(tensor)
         return result
 
     def _perturb(self, tensor: torch.Tensor) -> None:
-        for part in _parts(tensor):
+        # A large tensor on a CPU is split into parts that fit the cache, because a perturbation reads and writes them
+        # several times. The random numbers are the same as for the whole tensor.
+        splits = tensor.device.type == "cpu" and tensor.is_contiguous()
+        for part in tensor.view(-1).split(PART) if splits else (tensor,):
             wide = part if part.element_size() >= 4 else part.float()
             steps = _steps(self._noise(part), part.dtype).to(wide.dtype)
             moved = torch.addcmul(wide, wide, steps).to(part.dtype).to(wide.dtype)
@@ -101,13 +106,6 @@ class PerturbedRounding(PausableMode):
             generator = torch.Generator(like.device).manual_seed(self._seed)
             self._generators[like.device] = generator
         return torch.rand(like.shape, generator=generator, device=like.device, dtype=torch.float32)
-
-
-def _parts(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
-    """Split a large tensor on a CPU into parts that fit the cache, because a perturbation reads and writes them several
-    times. The random numbers are the same as for the whole tensor.
-    """
-    return tensor.view(-1).split(PART) if tensor.device.type == "cpu" and tensor.is_contiguous() else (tensor,)
 
 
 def _is_table(func: Any, args: Any) -> bool:
@@ -135,12 +133,6 @@ def rounds(func: Any) -> bool:
 def _can_be_perturbed(tensor: torch.Tensor) -> bool:
     rounds_to = tensor.is_floating_point() and not is_packed(tensor.dtype)
     return rounds_to and tensor.layout is torch.strided and tensor.device.type != "meta"
-
-
-def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
-    """Return the running statistics that a batch normalization updates."""
-    named = zip(func._schema.arguments, args, strict=False)
-    return [value for argument, value in named if argument.name in _STATISTICS and isinstance(value, torch.Tensor)]
 
 
 def _takes_tf32(func: Any) -> bool:

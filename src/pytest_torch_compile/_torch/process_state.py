@@ -37,6 +37,10 @@ class ProcessState:
     @classmethod
     def now(cls) -> ProcessState:
         """Return the current state."""
+        try:
+            precision = str(torch.get_float32_matmul_precision())
+        except RuntimeError:  # changed through the newer per-backend settings, which the older functions cannot read
+            precision = ""
         return cls(
             torch.is_grad_enabled(),
             torch.is_inference_mode_enabled(),
@@ -47,7 +51,7 @@ class ProcessState:
             torch.is_autocast_cache_enabled(),
             (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
             (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
-            _precision(),
+            precision,
             {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith(_TORCHS)},
         )
 
@@ -97,10 +101,3 @@ class ProcessState:
         }
         values |= {f"autocast on {kind}": str(dtype) if enabled else "off" for kind, enabled, dtype in self.autocast}
         return values | {f"environment variable {name}": value for name, value in self.environment.items()}
-
-
-def _precision() -> str:
-    try:
-        return str(torch.get_float32_matmul_precision())
-    except RuntimeError:  # changed through the newer per-backend settings, which the older functions cannot read
-        return ""

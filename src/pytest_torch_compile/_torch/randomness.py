@@ -65,7 +65,7 @@ class Replaying(TorchDispatchMode):
         special = _SPECIAL.get(_name(func))
         if special is not None:
             special(result, drawn, args)
-        elif _is_sealed(func):
+        elif _name(func).startswith(_SEALED):
             raise RuntimeError(f"the random numbers inside {_name(func)} cannot be replayed")
         else:
             for made, known in zip(_tensors(result), drawn, strict=True):
@@ -113,7 +113,3 @@ _SEALED = (
     "miopen_rnn",
     "rrelu_with_noise",
 )
-
-
-def _is_sealed(func: Any) -> bool:
-    return _name(func).startswith(_SEALED)

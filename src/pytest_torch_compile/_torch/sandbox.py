@@ -80,11 +80,6 @@ class CodeListener(Protocol):
         """Handle the end of a module's import."""
 
 
-def _is_import(frame: FrameType) -> bool:
-    """Return whether a module's code runs because of an import rather than ``exec``."""
-    return bool(getattr(frame.f_globals.get("__spec__"), "_initializing", False))
-
-
 class Sandbox:
     """A sandbox that records which code runs in the eager run, and drops dynamo's cache entries for this code before
     the compiled run.
@@ -109,7 +104,9 @@ class Sandbox:
                 self._ran[id(code)] = code
                 if id(frame.f_globals) not in self._namespaces:
                     self._namespaces[id(frame.f_globals)] = frame.f_globals, _aliases(frame.f_globals)
-                if code.co_name == "<module>" and _is_import(frame):
+                # Code that ``exec`` runs may also be named <module>. Only during an import is the spec initializing.
+                spec = frame.f_globals.get("__spec__") if code.co_name == "<module>" else None
+                if getattr(spec, "_initializing", False):
                     if not importing:
                         listener.import_begins()
                     importing.append(frame)

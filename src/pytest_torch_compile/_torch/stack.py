@@ -57,10 +57,15 @@ class Running:
         entry = next((place for place in range(compiler, len(frames)) if _is(frames[place], _ENTERS)), None)
         if entry is None:
             return cls()
-        inside = [frame for frame in frames[compiler:entry] if not is_torch(frame.f_code.co_filename)]
+        # The compiler itself uses Python's contextlib.
+        inside = [
+            frame
+            for frame in frames[compiler:entry]
+            if not is_torch(frame.f_code.co_filename) and frame.f_code.co_filename != contextlib.__file__
+        ]
         return cls(
             [_location(frame) for frame in reversed(frames[entry:])],
-            [(_location(frame), frame.f_code.co_firstlineno) for frame in reversed(inside) if not _is_plumbing(frame)],
+            [(_location(frame), frame.f_code.co_firstlineno) for frame in reversed(inside)],
         )
 
 
@@ -87,7 +92,11 @@ def whole_stack(
         starts = max((i + 1 for i, frame in enumerate(below) for e in entered if _same_place(frame, e)), default=0)
         frames = below[starts:]
     else:
-        frames = [_cut_at(frame, first, broke_at) for frame, first in running.inside] + below
+        frames = []
+        for frame, first in running.inside:
+            line = broke_at.get((frame.file, first, frame.function), first) if frame.line == first else frame.line
+            frames.append(Location(frame.file, line, frame.function, linecache.getline(frame.file, line).strip()))
+        frames += below
     return _comprehensions_inlined([readable(frame) for frame in _resumed_once(frames)])
 
 
@@ -113,11 +122,6 @@ def _comprehensions_inlined(frames: list[Location]) -> list[Location]:
         else:
             merged.append(frame)
     return merged
-
-
-def _cut_at(frame: Location, first: int, broke_at: Mapping[CodeKey, int]) -> Location:
-    line = broke_at.get((frame.file, first, frame.function), first) if frame.line == first else frame.line
-    return Location(frame.file, line, frame.function, linecache.getline(frame.file, line).strip())
 
 
 def _outward(frame: FrameType | None) -> Iterator[FrameType]:
@@ -150,11 +154,6 @@ def line_now() -> Location | None:
         return None
     line = users[-1]
     return replace(readable(line), source=linecache.getline(line.file, line.line).strip())
-
-
-def _is_plumbing(frame: FrameType) -> bool:
-    """Return whether a frame is in Python's ``contextlib``, which the compiler uses; such frames are skipped."""
-    return frame.f_code.co_filename == contextlib.__file__
 
 
 def _is(frame: FrameType, file: str) -> bool:

@@ -17,7 +17,6 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 
@@ -49,12 +48,10 @@ class _Handlers(list[logging.Handler]):
         asking = sys._getframe(1)
         if asking.f_code.co_name != "trace_structured":
             return False
-        return any(isinstance(one, TraceListener) and one.wants(*_event(asking)) for one in self)
-
-
-def _event(asking: FrameType) -> tuple[str, Callable[[], str]]:
-    arguments = asking.f_locals
-    return arguments["name"], lambda: str(arguments["metadata_fn"]().get("name", ""))
+        # torch asks for the list before it creates the event, so the event's name and metadata are still arguments.
+        arguments = asking.f_locals
+        name, described = arguments["name"], lambda: str(arguments["metadata_fn"]().get("name", ""))
+        return any(isinstance(one, TraceListener) and one.wants(name, described) for one in self)
 
 
 def trace_logger() -> logging.Logger:

@@ -7,8 +7,8 @@ import importlib.util
 import re
 import sys
 import sysconfig
+from contextlib import suppress
 from dataclasses import replace
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from ..observation import Location
@@ -93,17 +93,13 @@ def is_torch(file: str) -> bool:
 @functools.cache
 def _torch_folders() -> tuple[str, ...]:
     """Return the folders from which torch and Triton are imported, each with a slash at the end."""
-    specs = map(_spec, ("torch", "triton"))
-    return tuple(
-        spec.origin.replace("\\", "/").rpartition("/")[0] + "/" for spec in specs if spec is not None and spec.origin
-    )
-
-
-def _spec(name: str) -> ModuleSpec | None:
-    try:
-        return importlib.util.find_spec(name)
-    except ValueError:  # a module of this name that was not imported from a file
-        return None
+    folders = []
+    for name in ("torch", "triton"):
+        with suppress(ValueError):  # a module of this name that was not imported from a file
+            spec = importlib.util.find_spec(name)
+            if spec is not None and spec.origin:
+                folders.append(spec.origin.replace("\\", "/").rpartition("/")[0] + "/")
+    return tuple(folders)
 
 
 def is_library(file: str) -> bool:
