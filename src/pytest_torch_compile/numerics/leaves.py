@@ -104,7 +104,14 @@ def judge_pairs(
         truth = values or {}
         _judge_by_reference(floating, pairs, truth, result)
     failing = result.failing(unexplained)
-    doubtful = [pair for pair in floating if result.verdicts[pair.path].ok and _exceeds_alone(pair)]
+    # Pairs that pass, but exceed the tolerance that applies without a reference. The reason is that eager itself has a
+    # large error against the reference.
+    doubtful = [
+        pair
+        for pair in floating
+        if result.verdicts[pair.path].ok
+        and not _verdict_within(pair, rule.alone(pair.eager.dtype, root_mean_square(pair.eager))).ok
+    ]
     if failing or doubtful:
         _judge_by_spread(failing, doubtful, repeat, result)
     if result.failing(floating):
@@ -186,13 +193,6 @@ def _errors(pair: Pair, truth: Values) -> Errors | None:
     return found if found.count else None
 
 
-def _exceeds_alone(pair: Pair) -> bool:
-    """Return whether a pair exceeds the tolerance that applies without a reference. If a pair exceeds this tolerance
-    but still passes, the reason is that eager itself has a large error against the reference.
-    """
-    return not _verdict_within(pair, rule.alone(pair.eager.dtype, root_mean_square(pair.eager))).ok
-
-
 def _judge_by_spread(
     failing: Sequence[Pair], doubtful: Sequence[Pair], repeat: Callable[[], Values | None], result: Judgement
 ) -> None:
@@ -203,7 +203,11 @@ def _judge_by_spread(
     If two eager runs differ by more than rounding, the reference is meaningless, so the doubtful pairs are judged again
     by the difference between the eager runs. Otherwise, the doubtful pairs keep their results.
     """
-    _dirty_free_memory(failing)
+    # Fill memory that the second run will reuse, so that a read of uninitialized memory changes that run's results.
+    dirty = [
+        torch.full_like(pair.eager.detach(), 85) for pair in failing for _ in range(3) if pair.eager.numel() < 1 << 20
+    ]
+    del dirty
     again = repeat() or {}
     for pair in (*failing, *doubtful):
         second = again.get(pair.path)
@@ -213,14 +217,6 @@ def _judge_by_spread(
         verdict = _spread_verdict(pair, second)
         if not (verdict.compared and result.verdicts[pair.path].ok):
             result.verdicts[pair.path] = verdict
-
-
-def _dirty_free_memory(pairs: Sequence[Pair]) -> None:
-    """Fill memory that a second run will reuse, so that a read of uninitialized memory changes that run's results."""
-    dirty = [
-        torch.full_like(pair.eager.detach(), 85) for pair in pairs for _ in range(3) if pair.eager.numel() < 1 << 20
-    ]
-    del dirty
 
 
 def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:

@@ -207,24 +207,19 @@ def merge(documents: Sequence[Mapping[str, Any]]) -> Document:
             known = tests.get(key_of(test))
             if known is None or OUTCOMES.index(test["outcome"]) > OUTCOMES.index(known["outcome"]):
                 tests[key_of(test)] = test
+    # From best to worst: no tests ran, all passed, some failed; any other status is an error that stopped the run.
+    order = {5: 0, 0: 1, 1: 2}
     newest = max(documents, key=lambda document: str(document["created"]))
     return new(
         tests.values(),
         environments,
         created=newest["created"],
         version=newest["tool"]["version"],
-        exit_status=max((d["exit_status"] for d in documents), key=_badness_of_status),
+        exit_status=max((d["exit_status"] for d in documents), key=lambda status: (order.get(status, 3), status)),
         commit=newest["commit"],
         history=_merged_history(documents),
         selection=" + ".join(sorted({document.get("selection", "") for document in documents})),
     )
-
-
-def _badness_of_status(status: int) -> tuple[int, int]:
-    """Return the sort key of pytest's exit status, from best to worst: 5 (no tests ran), 0 (passed), 1 (failed), and
-    then errors that stopped the run.
-    """
-    return [5, 0, 1].index(status) if status in (5, 0, 1) else 3, status
 
 
 def _merged_history(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

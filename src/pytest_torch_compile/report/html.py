@@ -118,23 +118,23 @@ def _split(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
 def _speed(speed: Mapping[str, Any]) -> dict[str, Any]:
     sample = speed["sample"]
     pairs = [("wall time", "wall"), ("host time", "host"), ("device time", "device"), ("peak memory", "memory")]
+    legs = []
+    for title, name in pairs:
+        if pair := sample.get(name):
+            show = view.size if name == "memory" else view.duration
+            most = max(pair["eager"], pair["compiled"]) or 1.0
+            bars = [(leg, show(pair[leg]), round(100 * pair[leg] / most, 2)) for leg in ("eager", "compiled")]
+            factor = pair["eager"] / pair["compiled"] if pair["compiled"] else None
+            legs.append({"title": title, "bars": bars, "factor": factor})
     counts = [("kernels", "kernels"), ("Python calls", "python_calls")]
     return {
         **speed,
-        "legs": [_legs(title, sample[name], name == "memory") for title, name in pairs if sample.get(name)],
+        "legs": legs,
         "intervals": [_interval(change) for change in speed["changes"]],
         "exact": [(view.difference(one), one["worse"]) for one in speed.get("exact", [])],
         "start": sample.get("start"),
         "counts": [(title, sample[name]) for title, name in counts if sample.get(name)],
     }
-
-
-def _legs(title: str, pair: Mapping[str, float], memory: bool) -> dict[str, Any]:
-    show = view.size if memory else view.duration
-    most = max(pair["eager"], pair["compiled"]) or 1.0
-    bars = [(leg, show(pair[leg]), round(100 * pair[leg] / most, 2)) for leg in ("eager", "compiled")]
-    factor = pair["eager"] / pair["compiled"] if pair["compiled"] else None
-    return {"title": title, "bars": bars, "factor": factor}
 
 
 def _interval(change: Mapping[str, Any]) -> dict[str, Any]:

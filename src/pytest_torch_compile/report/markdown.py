@@ -56,16 +56,15 @@ def _findings(made: Mapping[str, Any]) -> Iterator[str]:
         # Details about the whole check appear once, with the check's final finding.
         if check and finding is check["findings"][-1]:
             facts += [("diagnosis", line) for line in check.get("diagnosis", [])]
-            facts += [("not torch's default", _setting(one)) for one in check.get("deviations", [])]
+            for one in check.get("deviations", []):
+                where = f", {one['where']}" if one["where"] else ""
+                facts.append(
+                    ("not torch's default", f"{one['name']} = {one['value']} (default {one['default']}){where}")
+                )
         facts.append(("run again", check.get("rerun")))
         for title, text in facts:
             lines += [f"   {title}: {code(text)}", ""] if text else []
         yield "\n".join(lines) + "\n"
-
-
-def _setting(deviation: Mapping[str, Any]) -> str:
-    where = f", {deviation['where']}" if deviation["where"] else ""
-    return f"{deviation['name']} = {deviation['value']} (default {deviation['default']}){where}"
 
 
 def _speed(made: Mapping[str, Any]) -> Iterator[str]:

@@ -33,7 +33,11 @@ def _cut(names: Sequence[str], width: int, mark: str) -> list[str]:
         if len(group) > 1:
             # A prefix of characters, not of path components, because these are names rather than paths.
             shared = len(os.path.commonprefix(sorted(group)))  # noqa: RUF071
-            short |= {name: _around(name, shared, width, mark) for name in group}
+            room = width - 2 * len(mark)
+            head, tail = room // 4, room // 3
+            for name in group:
+                start = max(head, min(shared, len(name) - (room - head)))
+                short[name] = name[:head] + mark + name[start : start + room - head - tail] + mark + name[-tail:]
     return [short[name] for name in names]
 
 
@@ -46,11 +50,3 @@ def _middle_out(name: str, width: int, mark: str) -> str:
     room = width - len(mark)
     head = room // 3
     return name[:head] + mark + name[head - room :]
-
-
-def _around(name: str, place: int, width: int, mark: str) -> str:
-    """Shorten a name, but keep its beginning, its end, and the characters that start at ``place``."""
-    room = width - 2 * len(mark)
-    head, tail = room // 4, room // 3
-    start = max(head, min(place, len(name) - (room - head)))
-    return name[:head] + mark + name[start : start + room - head - tail] + mark + name[-tail:]
