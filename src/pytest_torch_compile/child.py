@@ -268,18 +268,18 @@ def follow(job: Job) -> None:
     """
     if job.parent < 0:
         return
+
+    def end_with_parent() -> None:
+        while os.read(job.parent, 1):  # returns nothing once the parent has exited
+            pass
+        shutil.rmtree(Path(job.results).parent, ignore_errors=True)  # a killed parent could not remove it
+        os.killpg(0, signal.SIGKILL)
+
     os.set_inheritable(job.parent, False)
-    threading.Thread(target=_end_with_parent, args=[job], daemon=True, name="parent watch").start()
+    threading.Thread(target=end_with_parent, daemon=True, name="parent watch").start()
     _open.append(stacks := Path(job.stacks).open("w", encoding="utf-8"))  # noqa: SIM115 - faulthandler uses its descriptor
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
     print(f"{threading.main_thread().ident:x}", file=stacks, flush=True)
 
 
 _open: list[TextIO] = []
-
-
-def _end_with_parent(job: Job) -> None:
-    while os.read(job.parent, 1):
-        pass
-    shutil.rmtree(Path(job.results).parent, ignore_errors=True)  # a killed parent could not remove it
-    os.killpg(0, signal.SIGKILL)

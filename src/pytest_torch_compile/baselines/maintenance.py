@@ -84,12 +84,8 @@ def prune(directory: Path, collection: Collection, *, write: bool) -> list[str]:
         gone: dict[str, None] = dict.fromkeys(sorted(deleted | removed))
         lines += [f"{environment}  {kind}: {test}" for test in gone]
         if gone and write:
-            baselines.update(directory, environment, partial(_removed, gone), kind)
+            baselines.update(directory, environment, partial(lambda removed, _: removed, gone), kind)
     return lines
-
-
-def _removed(gone: Mapping[str, None], stored: Mapping[str, Entry]) -> Mapping[str, None]:
-    return gone
 
 
 def unused(entries: Iterable[str], collected: Iterable[str], selected: Iterable[str] = ()) -> list[str]:

@@ -64,7 +64,11 @@ def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
         for name, value in _named(call, names).items():
             values.setdefault(name, []).append(value)
 
-    numbers = [name for name, seen in values.items() if all(map(_is_number, seen)) and len(set(seen)) > 1]
+    numbers = [
+        name
+        for name, seen in values.items()
+        if all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in seen) and len(set(seen)) > 1
+    ]
     if numbers:
         as_tensors = partial(_changed, names, numbers, lambda _, number: torch.tensor(number, device="cpu"))
         yield (
@@ -125,10 +129,6 @@ def _named(call: Call, names: Sequence[str]) -> dict[Name, Any]:
 
 def _name(names: Sequence[str], position: int) -> Name:
     return names[position] if position < len(names) else position
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _differ_in_strides(values: Sequence[Any]) -> bool:

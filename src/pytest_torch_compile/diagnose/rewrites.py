@@ -71,9 +71,11 @@ def in_force(changes: Sequence[Rewrite]) -> Iterator[None]:
         for file in {change.file for change in changes}:
             of_file = [change for change in changes if change.file == file]
             code = {_key(one): one for one in _codes(compile(_rewritten(file, of_file), file, "exec"))}
-            lines = [change.line for change in of_file]
-            for function in _functions(file, lines):
-                if _key(function.__code__) in code:
+            lines = {change.line for change in of_file}
+            # A function may be in a class, a closure or a registry, so all function objects of the process are tried.
+            functions = [one for one in gc.get_objects() if type(one) is FunctionType]
+            for function in (one for one in functions if one.__code__.co_filename == file):
+                if _key(function.__code__) in code and lines & {line for *_, line in function.__code__.co_lines()}:
                     stack.callback(setattr, function, "__code__", function.__code__)
                     function.__code__ = code[_key(function.__code__)]
                     for name, value in {"torch": torch, **_values(of_file, function)}.items():
@@ -85,12 +87,6 @@ def in_force(changes: Sequence[Rewrite]) -> Iterator[None]:
 
 def _key(code: CodeType) -> tuple[str, int]:
     return code.co_name, code.co_firstlineno
-
-
-def _functions(file: str, lines: Sequence[int]) -> list[FunctionType]:
-    """Return all function objects whose code contains one of these lines."""
-    of_file = [one for one in gc.get_objects() if type(one) is FunctionType and one.__code__.co_filename == file]
-    return [one for one in of_file if {line for *_, line in one.__code__.co_lines()} & set(lines)]
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -183,16 +183,14 @@ def _tried(module: str, row: Row, body: str, fast: bool) -> tuple[list[str], str
             test(check_compile)
         except CompileCheckFailed as failed:
             first = failed.findings[0]
-            where = f" at {_short(first.location.file, row.target)}:{first.location.line}" if first.location else ""
+            where = ""
+            if place := first.location:
+                # The path starts at the target's package, because the package may be installed anywhere.
+                path = short_path(place.file, row.target.partition(".")[0])
+                where = f" at {path if path != place.file else Path(path).name}:{place.line}"
             reason = _COUNTED.sub("", first.message.splitlines()[0])
             return sorted({one.kind for one in failed.findings}), f"{reason}{where}"
     return [], ""
-
-
-def _short(path: str, target: str) -> str:
-    """Shorten a path so that it starts at the package's folder; for a file outside the package, return its name."""
-    short = short_path(path, target.partition(".")[0])
-    return short if short != path else Path(path).name
 
 
 def _marker(kinds: list[str], reason: str) -> str:

@@ -210,19 +210,18 @@ def _namespace(value: Any) -> dict[str, Any]:
     """Return the values of the names that a function or class uses, looked up first in its closure and then in its
     globals.
     """
-    functions = [value] if isinstance(value, types.FunctionType) else [*map(_function, vars(value).values())]
+    members = [value]
+    if not isinstance(value, types.FunctionType):
+        members = [getattr(one, "__func__", getattr(one, "fget", one)) for one in vars(value).values()]
+    functions = [one for one in members if isinstance(one, types.FunctionType)]
     names = dict(vars(sys.modules[value.__module__])) if value.__module__ in sys.modules else {}
-    for function in filter(None, functions):
+    for function in functions:
         names = {**names, **function.__globals__} if function.__module__ == value.__module__ else names
-    for function in filter(None, functions):
+    # Closures come last, because a name in a closure hides the global of the same name.
+    for function in functions:
         names |= {name: content(cell) for name, cell in cells(function) if content(cell) is not EMPTY}
     names.pop("__class__", None)
     return names
-
-
-def _function(member: Any) -> types.FunctionType | None:
-    member = getattr(member, "__func__", getattr(member, "fget", member))
-    return member if isinstance(member, types.FunctionType) else None
 
 
 def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
