@@ -115,10 +115,11 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
     else:
         findings = merged(outcomes)
     if running:
-        lines = [
-            findings[0].evidence,
-            *((f"rank {end.rank} was {_at(end.place)} when it was terminated") for end in running),
-        ]
+        lines = [findings[0].evidence]
+        for end in running:
+            at = f"at {end.place.shown()}" if end.place else "at an unknown location"
+            inside = f", inside {end.place.library.shown()}," if end.place and end.place.library else ""
+            lines.append(f"rank {end.rank} was {at}{inside} when it was terminated")
         findings[0] = replace(findings[0], evidence="\n".join(filter(None, lines)))
     return differing + findings
 
@@ -134,12 +135,6 @@ def _died(ends: Sequence[RankEnd], others: Iterable[Outcome]) -> list[Finding]:
         ranks = tuple(end.rank for end in dead)
         findings.append(Finding("exception", how, dead[0].place, "\n".join(after), ranks=ranks))
     return findings
-
-
-def _at(place: Location | None) -> str:
-    if place is None:
-        return "at an unknown location"
-    return f"at {place.shown()}" + (f", inside {place.library.shown()}," if place.library else "")
 
 
 def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterable[Outcome]) -> CompileCheckFailed:

@@ -72,6 +72,12 @@ def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) ->
 
     Output is written to ``log_file``. On SIGUSR1 or a crash, the stacks of all threads are written to ``stack_file``.
     """
+
+    def end_with_parent() -> None:
+        if parent := multiprocessing.parent_process():
+            parent.join()
+        os._exit(1)
+
     os.setsid()  # only the parent handles Ctrl-C; it then terminates the ranks
     multiprocessing.set_start_method(None, force=True)  # keeps the default start method for code in the job's function
     log = log_file.open("a", encoding="utf-8", buffering=1)
@@ -82,7 +88,7 @@ def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) ->
     print(f"{threading.main_thread().ident:x}", file=stacks, flush=True)
     faulthandler.enable(stacks)
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
-    threading.Thread(target=_end_with_parent, daemon=True, name="parent watch").start()
+    threading.Thread(target=end_with_parent, daemon=True, name="parent watch").start()
     modules = ModulesOfParent()
     sys.meta_path.insert(0, modules)
     while True:
@@ -93,12 +99,6 @@ def main(rank: int, log_file: Path, stack_file: Path, connection: Connection) ->
         modules.specs, settings.current = job.modules, job.options
         connection.send(_carry_out(job, rank))
         reset_dynamo()
-
-
-def _end_with_parent() -> None:
-    if parent := multiprocessing.parent_process():
-        parent.join()
-    os._exit(1)
 
 
 def _carry_out(job: Job, rank: int) -> Outcome:
