@@ -73,8 +73,10 @@ def in_force(changes: Sequence[Rewrite]) -> Iterator[None]:
             code = {_key(one): one for one in _codes(compile(_rewritten(file, of_file), file, "exec"))}
             lines = {change.line for change in of_file}
             # A function may be in a class, a closure or a registry, so all function objects of the process are tried.
-            functions = [one for one in gc.get_objects() if type(one) is FunctionType]
-            for function in (one for one in functions if one.__code__.co_filename == file):
+            # The block must not keep these objects alive, so they are in no variable.
+            for function in [
+                one for one in gc.get_objects() if type(one) is FunctionType and one.__code__.co_filename == file
+            ]:
                 if _key(function.__code__) in code and lines & {line for *_, line in function.__code__.co_lines()}:
                     stack.callback(setattr, function, "__code__", function.__code__)
                     function.__code__ = code[_key(function.__code__)]
