@@ -122,7 +122,14 @@ class CustomOps:
             self.subclasses.add(op)
             return None
         recording = torch.is_grad_enabled()
-        key = (op, recording, tuple(_metadata(leaf) for leaf in leaves))
+        described: list[Any] = []
+        for leaf in leaves:
+            if isinstance(leaf, torch.Tensor):
+                strides = leaf.stride() if leaf.layout is torch.strided else ()
+                described.append((leaf.shape, strides, leaf.dtype, leaf.device, leaf.layout, leaf.requires_grad))
+            else:
+                described.append((type(leaf), repr(leaf)))
+        key = (op, recording, tuple(described))
         if key not in self._by_key:
             samples = self.samples.setdefault(op, [])
             if len(samples) < SAMPLES:
@@ -170,8 +177,10 @@ def wrong_stride(sample: Sample) -> str:
     for one, other in zip(real, fake, strict=False):
         if not isinstance(one, torch.Tensor) or one.layout is not torch.strided or one.numel() == 0:
             continue
+        # As text, because the sizes of the fake output may be symbols.
         if list(map(str, one.shape)) != list(map(str, other.shape)):
             continue
+        # The stride of a dimension of size 1 is never used.
         significant = [dim for dim, size in enumerate(one.shape) if size > 1]
         if any(one.stride(dim) != other.stride(dim) for dim in significant):
             return (
@@ -226,13 +235,6 @@ def _note_result(sample: Sample, result: Any, from_python: bool) -> None:
         if output.requires_grad:
             sample.reached = sample.reached or False
             output.register_hook(lambda gradient: setattr(sample, "reached", True))
-
-
-def _metadata(leaf: Any) -> Any:
-    if isinstance(leaf, torch.Tensor):
-        strides = leaf.stride() if leaf.layout is torch.strided else ()
-        return leaf.shape, strides, leaf.dtype, leaf.device, leaf.layout, leaf.requires_grad
-    return type(leaf), repr(leaf)
 
 
 def _copied(structure: Any) -> Any:

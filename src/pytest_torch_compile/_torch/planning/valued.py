@@ -95,7 +95,7 @@ class ValuedMode(CardMode):
         if shape.values is None:
             return made
         if shape.storage not in self._values:
-            content = bytearray(shape.values) or bytearray(1)
+            content = bytearray(shape.values) or bytearray(1)  # ``frombuffer`` does not accept an empty buffer
             self._values[shape.storage] = torch.frombuffer(content, dtype=torch.uint8).clone()
         value = torch.empty(0, dtype=shape.dtype, device="cpu")
         _keep(made, value.set_(self._values[shape.storage].untyped_storage(), shape.offset, shape.size, shape.stride))
@@ -202,11 +202,6 @@ def _rms_norm_backward(func: Any, args: Any, kwargs: Any) -> Any:
     return of_input, None if weight is None else (gradient * normalized).sum_to_size(weight.shape).to(weight.dtype)
 
 
-def _batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
-    given = list(_named(func, args, kwargs).values())
-    return *torch.ops.aten.native_batch_norm.default(*given), torch.empty(0, dtype=torch.uint8, device="cpu")
-
-
 def _batch_norm_backward(func: Any, args: Any, kwargs: Any) -> Any:
     given = _named(func, args, kwargs)
     names = ("grad_output", "input", "weight", "running_mean", "running_var", "save_mean", "save_var")
@@ -219,6 +214,7 @@ def _attention(func: Any, args: Any, kwargs: Any) -> Any:
     given = _named(func, args, kwargs)
     weights, logsumexp, value = _weights(given)
     output = (weights @ value).to(given["query"].dtype)
+    # The kernels give the output the memory layout of the query.
     if given["query"].shape[-1] == output.shape[-1] and given["query"].stride(1) < given["query"].stride(2):
         output = output.transpose(1, 2).contiguous().transpose(1, 2)
     zero = torch.zeros((), dtype=torch.int64, device="cpu")
@@ -298,7 +294,11 @@ _SUBSTITUTES: dict[str, Callable[[Any, Any, Any], Any]] = {
         for way in ("", "_backward")
     },
     "aten._fused_rms_norm_backward.default": _rms_norm_backward,
-    "aten.cudnn_batch_norm.default": _batch_norm,
+    # cuDNN's operator also returns memory that it reserves for the backward pass.
+    "aten.cudnn_batch_norm.default": lambda func, args, kwargs: (
+        *torch.ops.aten.native_batch_norm.default(*_named(func, args, kwargs).values()),
+        torch.empty(0, dtype=torch.uint8, device="cpu"),
+    ),
     "aten.cudnn_batch_norm_backward.default": _batch_norm_backward,
     **{f"aten._scaled_dot_product_{kernel}_attention.default": _attention for kernel in _KERNELS},
     **{f"aten._scaled_dot_product_{kernel}_attention_backward.default": _attention_backward for kernel in _KERNELS},
