@@ -119,7 +119,7 @@ def not_shown() -> tuple[list[str], list[str]]:
             if machine_fault(error, compiling=True):
                 raise
             return [f"not observable on torch {torch_version()}: the plugin's self-test raised {error!r}"], []
-        if not backend_calls:
+        if not backend_calls:  # compilation is turned off; the result is not kept, because it may be turned on later
             return [], []
         version = f"not observable on torch {torch_version()}"
         missing = [
@@ -129,6 +129,7 @@ def not_shown() -> tuple[list[str], list[str]]:
         ]
         reported = {
             "compile times": bool(seen.compile_seconds.total and seen.compile_seconds.dynamo),
+            # The backend refuses one graph, so this graph gets no guards.
             "guards of a graph": all(graph.guards for graph in seen.graphs if graph.frame != "refused"),
         }
         _not_shown = missing, [f"{version}: {what}" for what, is_there in reported.items() if not is_there]

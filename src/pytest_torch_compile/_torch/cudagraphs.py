@@ -66,6 +66,7 @@ def watching(counts: CudagraphCounts) -> Iterator[None]:
     from torch._inductor import config, cudagraph_trees, output_code
 
     manager = cudagraph_trees.CUDAGraphTreeManager
+    # ``running`` is about the current call, and several threads may call compiled functions at the same time.
     lock, running = threading.Lock(), threading.local()
 
     def add(name: str) -> None:
@@ -93,7 +94,7 @@ def watching(counts: CudagraphCounts) -> Iterator[None]:
                 out = inner(*args, **kwargs)
             finally:
                 running.inside = False
-            if not running.used:
+            if not running.used:  # the run neither warmed up, recorded nor replayed a CUDA graph
                 with lock:
                     counts.without.append(GIVEN_UP)
             return out

@@ -108,6 +108,7 @@ def changed_config() -> Iterator[tuple[str, str, Any, Any, str]]:
             override = entry.user_override
             override = override.get() if isinstance(override, ContextVar) else override
             by_environment = (entry.env_value_force, entry.env_value_default) != (_UNSET_SENTINEL, _UNSET_SENTINEL)
+            # An alias is another name of a setting that is listed itself.
             if getattr(entry, "alias", None) or (override is _UNSET_SENTINEL and not by_environment):
                 continue
             with warnings.catch_warnings():

@@ -27,6 +27,7 @@ _CONTAINS = re.compile(
 _NAN = re.compile(r".*math[._]isnan\((?P<names>[^()]+)\)")
 _KEY_ERROR = re.compile(r"KeyError on (?P<names>.+)")
 _KEY_SETS = re.compile(r"dispatch key set mismatch\. expected DispatchKeySet\((.*?)\), actual DispatchKeySet\((.*?)\)")
+# A guard on one of these objects contains only the object's id.
 _SINGLETONS = {id(True): "== True", id(False): "== False", id(None): "is None"}
 _WRAPPING = re.compile(r"^(?:(?:not )?(?:len|list|type|id|__\w+|isinstance|hasattr|set|dict(?:\.keys)?)\(+)+")
 _METHODS = re.compile(r"\.(?:size|stride|keys|dim|storage_offset|shape(?:\[\d+\])?|__code__)$")

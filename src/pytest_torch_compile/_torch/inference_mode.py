@@ -35,4 +35,4 @@ def set_inference_mode(enabled: bool) -> None:
     _kept.extend(one for one in gc.get_referents(*gc.get_objects()) if type(one) is core._InferenceMode)
     mode = core._InferenceMode(enabled)
     mode.__enter__()
-    _kept.append(mode)
+    _kept.append(mode)  # when it is destroyed, torch would restore the mode before this call

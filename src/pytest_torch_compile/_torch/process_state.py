@@ -66,7 +66,7 @@ class ProcessState:
         now = ProcessState.now()
         if now.inference != self.inference:
             set_inference_mode(self.inference)
-        if torch.is_grad_enabled() != self.grad:
+        if torch.is_grad_enabled() != self.grad:  # read again, because setting inference mode also sets grad mode
             torch.set_grad_enabled(self.grad)
         set_defaults(self.defaults)
         for (kind, enabled, dtype), (_, was_enabled, was_dtype) in zip(self.autocast, now.autocast, strict=True):

@@ -58,6 +58,7 @@ class Replaying(TorchDispatchMode):
         self._tape = tape
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        # A random op runs as well, because its result has the right shape, dtype and layout for the recorded numbers.
         result = func(*args, **(kwargs or {}))
         if not is_random(func, args, kwargs or {}):
             return result
@@ -98,6 +99,7 @@ def _dropout(result: Any, drawn: list[torch.Tensor], args: Any) -> None:
     output, mask = result
     mask.copy_(drawn[1])
     probability = float(args[1])
+    # With a probability of 1, the mask is 0 everywhere, and the usual scale would be a division by 0.
     scale = 0.0 if probability == 1 else 1 / (1 - probability)
     output.copy_(args[0] * mask * scale)
 

@@ -273,7 +273,7 @@ def set_version(tensor: torch.Tensor, version: int) -> None:
     """Set the version counter, by which autograd detects in-place writes to saved tensors."""
     try:
         torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
-    except TypeError:
+    except TypeError:  # torch 2.6
         torch._C._autograd._unsafe_set_version_counter(tensor, version)
 
 

@@ -78,6 +78,7 @@ def put_attention(card: Card, assume: Callable[[str], None]) -> None:
             assume(f"attention uses the {kernel} kernel, according to the rules in torch's source; {unsure}")
         return _run(kernel, inputs, scale, enable_gqa)
 
+    # A global variable, because torch removes the implementations when the library object is destroyed.
     _library = torch.library.Library("aten", "IMPL")
     for key in ("CUDA", "AutogradCUDA"):
         _library.impl("scaled_dot_product_attention", attention, key)
@@ -85,6 +86,7 @@ def put_attention(card: Card, assume: Callable[[str], None]) -> None:
 
 def kernel_of(inputs: Inputs) -> str:
     """Return the first kernel in torch's order of preference that supports the call."""
+    # Hopper and the data center models of Blackwell.
     prefers_cudnn = inputs.capability in ((9, 0), (10, 0), (10, 3))
     order = (CUDNN, FLASH, EFFICIENT) if prefers_cudnn else (FLASH, EFFICIENT)
     return next((kernel for kernel in order if _POSSIBLE[kernel](inputs)), MATH)
@@ -109,7 +111,9 @@ def _flash(inputs: Inputs) -> bool:
     if not (torch.backends.cuda.flash_sdp_enabled() and _fits(inputs) and inputs.mask is None):
         return False
     heads = inputs.head == inputs.key.shape[-1] == inputs.value.shape[-1] and inputs.head <= 256
+    # The flash kernel aligns a causal mask with the last query and key, and torch with the first ones.
     square = not inputs.causal or inputs.query.shape[-2] == inputs.key.shape[-2]
+    # On these cards, the backward pass does not support large heads.
     small_card = (8, 6) <= inputs.capability <= (8, 9) or inputs.capability >= (12, 0)
     no_backward = inputs.trains and small_card and (192 < inputs.head <= 224 or (inputs.head > 224 and inputs.dropout))
     return inputs.capability >= (8, 0) and inputs.query.dtype in _HALF and heads and square and not no_backward
@@ -132,6 +136,7 @@ def _run(kernel: str, inputs: Inputs, scale: float | None, enable_gqa: bool) -> 
     query, key, value, dropout, causal = inputs.query, inputs.key, inputs.value, inputs.dropout, inputs.causal
     mask = inputs.mask
     if mask is not None and mask.dtype == torch.bool:  # the operators get a mask that is added to the scores
+        # torch uses the lowest float16 number because of a problem of cuDNN with -inf.
         out = -65504.0 if kernel == CUDNN else float("-inf")
         zero, low = (torch.scalar_tensor(value, dtype=query.dtype, device=mask.device) for value in (0.0, out))
         mask = torch.where(mask, zero, low)
@@ -139,6 +144,7 @@ def _run(kernel: str, inputs: Inputs, scale: float | None, enable_gqa: bool) -> 
         op = ops._scaled_dot_product_cudnn_attention.default
         return op(query, key, value, mask, inputs.trains, dropout, causal, False, scale=scale)[0]
     if kernel == FLASH:
+        # The kernel needs a head size that is a multiple of 8. The padding must not change the scale.
         missing = -inputs.head % 8
         padded = [torch.nn.functional.pad(t, (0, missing)) if missing else t for t in (query, key, value)]
         scale = scale if scale is not None else inputs.head**-0.5

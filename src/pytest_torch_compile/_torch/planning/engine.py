@@ -157,7 +157,7 @@ def _walk(
     arrived: dict[Node, dict[int, torch.Tensor]] = {}
     found: dict[Edge, torch.Tensor] = {}
     ready: list[tuple[int, int, Node]] = []
-    tie = itertools.count()
+    tie = itertools.count()  # for nodes with the same sequence number, because nodes cannot be compared
 
     def add(edge: Edge, gradient: torch.Tensor) -> None:
         node, position = edge
@@ -180,6 +180,7 @@ def _walk(
         goes_on = any(child in needed for child, _ in node.next_functions)
         runs = gradients and (goes_on or (captured is None and not node.next_functions))
         results = _called(node, gradients, create_graph) if runs else ()
+        # A node that did not run has no results, but its children no longer wait for it.
         for (child, position), result in itertools.zip_longest(
             node.next_functions, results[: len(node.next_functions)]
         ):

@@ -41,7 +41,7 @@ class Memory:
 
         def freed(_: Any) -> None:
             self.used -= size
-            del self._known[key]
+            del self._known[key]  # the next storage may get the same address
 
         self._known[key] = weakref.ref(storage, freed)
 

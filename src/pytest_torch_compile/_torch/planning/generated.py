@@ -100,6 +100,7 @@ def put_generator() -> Generator:
         graph = generator.graphs[before]
         if not graph.kernels:  # a module with the same source is loaded only once
             graph.kernels = next(one.kernels for one in generator.graphs if one.source == graph.source)
+        # A module that is loaded again already has a function that notes runs, for an earlier graph.
         call = vars(module).setdefault("call_of_module", module.call)
         module.call = _noting(call, graph, generator)
         return module

@@ -33,6 +33,7 @@ def language(launch: Launch) -> dict[str, Any]:
         if not isinstance(pointer, Pointer):
             raise NotInterpreted("a load from a block pointer or a descriptor")
         flat, index, active = pointer.places(mask, launch, "reads")
+        # Inactive lanes have the index 0, which does not exist in an empty tensor.
         values = flat[index] if flat.numel() else flat.new_zeros(index.shape)
         if active is not None and not active.all():
             outside = poison(torch.empty(1, dtype=flat.dtype, device="cpu"))

@@ -21,6 +21,7 @@ class Accesses:
     def __init__(self, name: str, tensor: torch.Tensor) -> None:
         self._name, self._start = name, tensor.storage_offset()
         size = (2, tensor.untyped_storage().nbytes() // tensor.dtype.itemsize)
+        # Row 0 contains the reads, and row 1 the writes.
         self._first = torch.full(size, torch.iinfo(torch.int32).max, dtype=torch.int32, device="cpu")
         self._last = torch.full(size, -1, dtype=torch.int32, device="cpu")
 
@@ -94,6 +95,7 @@ class Pointer:
             launch.note(f"{verb} {self.name}[{first}], but the size of {self.name} is {self.tensor.numel()}")
         if accesses := launch.accesses.get(self.memory):
             accesses.note(index, active & ~wrong, launch.number, writes=verb != "reads")
+        # torch accesses the elements of all lanes, so inactive lanes also need a valid index.
         return flat, torch.where(active & ~wrong, index, 0), active & ~wrong
 
 
