@@ -54,13 +54,14 @@ def convert(snapshot: Snapshot, contents: Contents, change: Convert) -> None:
 def _converted(state: TensorState, change: Convert, bases: dict[tuple[Any, ...], torch.Tensor]) -> torch.Tensor:
     data = state.data
     assert data is not None
+    # An empty tensor shows whether the change applies to this dtype and device, without a copy of the data.
     probe = torch.empty(0, dtype=data.dtype, device=data.device)
     if change(probe) is probe:
         return data
     if not data.numel():
         return change(data)
     storage = data.untyped_storage()
-    key = storage.data_ptr(), data.dtype
+    key = storage.data_ptr(), data.dtype  # with the dtype, because one tensor may view another tensor's bits
     if key not in bases:
         bases[key] = change(torch.empty(0, dtype=data.dtype, device=data.device).set_(storage))
     return bases[key].as_strided(data.shape, data.stride(), data.storage_offset())

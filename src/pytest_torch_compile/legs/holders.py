@@ -125,6 +125,7 @@ class Attributes:
     def __init__(self, value: Any) -> None:
         self.value = value
         self.key = ("attributes", id(value))
+        # The methods of ``object`` cannot access the attributes of a ``threading.local``.
         self._base: Any = threading.local if is_a(value, threading.local) else object
 
     def has(self, content: tuple[type, dict[str, Any]]) -> bool:
@@ -181,6 +182,7 @@ class ClassAttributes:
 
     def read(self) -> dict[str, Any]:
         """Return the current attributes, by name."""
+        # ``_abc_impl`` contains an abstract class's cache for ``isinstance``.
         return {
             name: value
             for name, value in vars(self.kind).items()

@@ -131,6 +131,7 @@ class Leg:
         self.mode: AbstractContextManager[Any] = nullcontext()
         self._holds_records = holds_records
         self._contents = self.world.snapshot.new_leg()
+        # Tensors that a float64 run creates in the default dtype must be float64 as well.
         self._process = ProcessState.now().with_dtype(torch.float64) if change else ProcessState.now()
         with kept_rng():
             seed_everything(work.seed)
@@ -249,6 +250,7 @@ class Leg:
 
     def _settle(self, record: CallRecord, arguments: Flat, initial: _State, before: Contents, *, last: bool) -> None:
         """Replace the values in the record with values that remain valid after the caller's state is restored."""
+        # A later call may write to memory that this call allocated, which matters only while the record is still used.
         own = self._holds_records and not last
         held_on_to = {storage_key(tensor) for tensor in record.kept.tensors.values()} - {None}
 
@@ -304,6 +306,7 @@ class Leg:
             for tensor in flatten(output).tensors.values()
             if tensor.requires_grad and (tensor.is_floating_point() or tensor.is_complex())
         ]
+        # A tensor that is returned twice would otherwise add its gradient twice.
         unique = list({id(tensor): tensor for tensor in tensors}.values())
         if unique:
             self.went_backward = True

@@ -98,6 +98,7 @@ class NamedState:
         names = names_in(code)
         for name in sorted(names & namespace.keys()):
             self._note_named(name, namespace, names)
+        # Every second byte of the bytecode is an instruction. Without this one, the code creates no global variables.
         if _STORE_GLOBAL in code.co_code[::2]:
             for name in names - namespace.keys():
                 self._note_variable(f"global {name}", namespace, name)

@@ -100,6 +100,7 @@ class Snapshot:
         if holder.key in self.holders:
             return
         if isinstance(holder, Memory):
+            # Tensors may share memory. Memory that is already recorded must not be recorded again.
             known = self._by_storage.setdefault(holder.extent.key, [])
             if any(memory.extent.covers(holder.extent) for memory in known):
                 return
@@ -183,6 +184,7 @@ class Snapshot:
             raise first
 
     def _is_changed(self, key: Key) -> bool:
+        # If the present content is unknown, the default ``self`` makes the holder count as changed.
         return self._now.get(key, self) is not self.initial[key]
 
     def _put(self, held: dict[Key, Any]) -> None:
@@ -193,7 +195,7 @@ class Snapshot:
                     self._place(holder, content)
 
     def _place(self, holder: Holder, content: Any) -> None:
-        self._now.pop(holder.key, None)
+        self._now.pop(holder.key, None)  # unknown, if an exception interrupts ``put``
         holder.put(content)
         self._now[holder.key] = content
 

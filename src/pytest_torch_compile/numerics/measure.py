@@ -110,6 +110,7 @@ def _split(tensors: tuple[torch.Tensor, ...]) -> Iterator[tuple[torch.Tensor, ..
 
 
 def _to_double(tensor: torch.Tensor, *, copy: bool = False) -> torch.Tensor:
+    # Apple's GPUs (mps) do not support float64.
     return (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64, copy=copy)
 
 
@@ -201,6 +202,7 @@ def _add_channels(result: Errors, eager: torch.Tensor, compiled: torch.Tensor, t
     complete = result.count == truth.numel() and not truth.dtype.is_complex
     if truth.dim() < 2 or truth.numel() > PIECE or not complete:
         return
+    # The channels of a batch of images are in dimension 1, and the features of other tensors in the last dimension.
     channel = 1 if truth.dim() == 4 else truth.dim() - 1
     others = [dim for dim in range(truth.dim()) if dim != channel]
     result.channels = truth.shape[channel]

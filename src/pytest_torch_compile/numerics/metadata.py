@@ -108,7 +108,7 @@ def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
         return parts
     tensor = tensor.detach()
     if tensor.layout is torch.sparse_coo:
-        tensor = tensor.coalesce()
+        tensor = tensor.coalesce()  # otherwise, the values of one index may be split into several entries
         return {f"{path}.indices()": tensor.indices(), f"{path}.values()": tensor.values()}
     if tensor.layout in _COMPRESSED:
         by_row = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
@@ -122,6 +122,7 @@ def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
         return _quantised(tensor, path)
     if is_packed(tensor.dtype):
         return {f"{path}.view(torch.uint8)": tensor.view(torch.uint8)}
+    # A lazily conjugated or negated tensor contains its original values and a flag.
     return {path: tensor.resolve_conj().resolve_neg()}
 
 

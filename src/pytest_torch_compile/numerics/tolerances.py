@@ -123,4 +123,5 @@ def require_tolerances(name: str, given: object, wanted: type[Tolerance] | type[
 
 
 def _matches(path: str, pattern: str) -> bool:
+    # ``fnmatch`` would interpret the brackets in a path such as ``output[0]`` as a set of characters.
     return path == pattern or fnmatch.fnmatchcase(path, pattern.replace("[", "[[]"))
