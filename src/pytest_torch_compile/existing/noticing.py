@@ -124,7 +124,7 @@ class Noticing:
         try:
             yield
         finally:
-            if sys.gettrace() is note:
+            if sys.gettrace() is note:  # the test may have set another trace function, and not removed it
                 sys.settrace(None)
 
     @contextmanager
@@ -148,10 +148,12 @@ class Noticing:
     @contextmanager
     def _monitoring(self, codes: Iterable[CodeType]) -> Iterator[None]:
         monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+        # The other ids are reserved for debuggers, coverage, profilers and optimizers.
         tool = next((number for number in (4, 3) if monitoring.get_tool(number) is None), None)
         if tool is None:
             raise Taken("calls cannot be observed while other tools use sys.monitoring")
         listened = list(codes)
+        # A check calls the observed code itself, and these calls must not start another check.
         busy, thread = [False], threading.get_ident()
 
         def note(code: CodeType, offset: int) -> None:

@@ -75,7 +75,7 @@ class Recipes:
         try:
             given, named = self._arguments(args, kwargs)
             self._made[id(value)] = f"{name}({', '.join([*given, *named])})"
-        except NotWritten:
+        except NotWritten:  # an earlier object may have had the same id
             self._made.pop(id(value), None)
 
     def forget_made(self) -> None:
@@ -154,11 +154,11 @@ class Recipes:
         return f"{min(homes, key=len)}.{kind.__name__}" if homes else ""
 
     def _string(self, value: str) -> str:
-        if self._modules != len(sys.modules):
+        if self._modules != len(sys.modules):  # modules that were imported since then contain more strings
             self._modules = len(sys.modules)
             self._strings = _strings_of(self.owns)
         if value in self._strings and _STRING.fullmatch(value):
-            return repr(value).replace("'", '"')
+            return repr(value).replace("'", '"')  # ``_STRING`` allows no quotes inside the string
         raise NotWritten("an argument is a string that does not occur in the package's code")
 
 

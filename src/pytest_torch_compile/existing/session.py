@@ -91,7 +91,7 @@ class ExistingSession:
 
     def _run(self, items: list[ExistingItem], session: pytest.Session) -> None:
         config, chosen = session.config, self._chosen(items, session)
-        session.testscollected += len(chosen)
+        session.testscollected += len(chosen)  # pytest computes the progress in percent from this number
         for number, item in enumerate(chosen):
             following = chosen[number + 1] if number + 1 < len(chosen) else None
             config.hook.pytest_runtest_protocol(item=item, nextitem=following)

@@ -65,7 +65,7 @@ def _is_compiling() -> bool:
     """Return whether the innermost frame outside the standard library belongs to a compiler, to this plugin or to the
     import system.
     """
-    frame = sys._getframe(2)
+    frame = sys._getframe(2)  # frames 0 and 1 are this function and the audit hook
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         root = name.partition(".")[0]
