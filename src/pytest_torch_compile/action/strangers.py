@@ -72,7 +72,7 @@ def _kept() -> Iterator[None]:
         for path, content in before.items():
             if path.is_symlink() or not path.is_file() or path.read_bytes() != content:
                 with suppress(FileNotFoundError):
-                    path.unlink()
+                    path.unlink()  # otherwise, the content might be written to the target of a symlink
                 path.write_bytes(content)
 
 

@@ -158,7 +158,7 @@ class Store:
             ArtifactsRefused: If the stored artifacts cannot be used.
         """
         path = self.path(environment)
-        self._files.invalidate_cache()
+        self._files.invalidate_cache()  # fsspec remembers lists of files, and another run may have stored a file since
         if not self._files.exists(path):
             return []
         return unpack(self._files.cat_file(path), environment)

@@ -52,7 +52,7 @@ def smallest_module(subject: Subject) -> list[str]:
     try:
         while candidates:
             part = candidates.pop(0)
-            if len(part.calls) != len(subject.work.calls):
+            if len(part.calls) != len(subject.work.calls):  # some calls to the target do not call this module
                 continue
             report, part = _checked(subject, part)
             tried += 1

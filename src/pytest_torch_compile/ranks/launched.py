@@ -64,6 +64,7 @@ def launch() -> Launch | None:
         rank, world_size = int(has["SLURM_PROCID"]), int(has["SLURM_STEP_NUM_TASKS"])
         # The first host of `node[03-07,12]`.
         first = re.sub(r"\[(\w+)[^\]]*\]", r"\1", has["SLURM_STEP_NODELIST"]).split(",")[0]
+        # The same port on all ranks of a job, and usually another one for each job on the same machine.
         port = 20000 + int(has.get("SLURM_JOB_ID", "0")) % 20000
         found = Launch(rank, world_size, has.get("MASTER_ADDR", first), int(has.get("MASTER_PORT", port)), False)
     else:

@@ -75,6 +75,7 @@ def _in_repository(found: view.Found, prefix: str) -> tuple[str, int]:
     """Return the finding's file and line. If this file is outside the repository, GitHub cannot show it, so return the
     test's file and line instead.
     """
+    # Outside are absolute paths (on Windows, with a drive letter), and code without a file, such as <stdin>.
     inside = not found.file.startswith(("/", "<", "..")) and ":" not in found.file[:3]
     file, line = (found.file, found.line) if inside else (str(found.test["file"]), int(found.test["line"]))
     return (f"{prefix.rstrip('/')}/{file}" if prefix else file), max(1, line)

@@ -79,6 +79,7 @@ def command_property(text: str) -> str:
 
 def json_text(document: Mapping[str, Any]) -> str:
     """Return a document as a JSON string that is also safe to print."""
+    # GitHub's runner interprets ``##[`` anywhere in a line, and ``json`` does not escape DEL.
     text = json.dumps(document, indent=1, allow_nan=False)
     return text.replace("##[", "#\\u0023[").replace("\x7f", "\\u007f") + "\n"
 

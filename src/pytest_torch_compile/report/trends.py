@@ -98,7 +98,7 @@ def _plot(title: str, points: Sequence[tuple[Mapping[str, Any], float | None, st
     dots = [
         {
             "x": round(5 + place * step, 1),
-            "y": round(35 - 30 * value / (most or 1), 1),
+            "y": round(35 - 30 * value / (most or 1), 1),  # all values may be 0
             "label": f"{at['created']} {at['commit'][:10]}: {value:g}",
             "bad": outcome in _FAILED,
         }

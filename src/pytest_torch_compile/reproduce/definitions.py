@@ -61,6 +61,7 @@ class Definitions:
     @property
     def text(self) -> str:
         """The source: imports, followed by definitions."""
+        # Python accepts an import from __future__ only at the start of a file.
         first = sorted(self.imports, key=lambda line: ("__future__" not in line, line))
         return "\n".join([*first, "", "", "\n\n".join(self.lines)]).strip()
 
@@ -194,6 +195,7 @@ def _lambda_source(function: types.FunctionType) -> str:
     """
     lines = _source(function)
     text, code = textwrap.dedent(lines).strip(), function.__code__.co_code
+    # ``inspect`` returns whole lines, which may contain only a part of a statement, so several parts are tried.
     for attempt in (text, f"({text})", text.rstrip(":, "), text[text.find("lambda") :].rstrip("),: \n")):
         try:
             tree = ast.parse(attempt)
@@ -220,7 +222,7 @@ def _namespace(value: Any) -> dict[str, Any]:
     # Closures come last, because a name in a closure hides the global of the same name.
     for function in functions:
         names |= {name: content(cell) for name, cell in cells(function) if content(cell) is not EMPTY}
-    names.pop("__class__", None)
+    names.pop("__class__", None)  # a variable that Python adds to methods that call ``super()``
     return names
 
 

@@ -134,11 +134,12 @@ class Writer:
         name = self._free(hint)
         self.body.append(f"{name} = {expression}")
         self._made[id(value)] = name
-        self._keep.append(value)
+        self._keep.append(value)  # as long as it exists, no other object gets its id
         return name
 
     def _free(self, hint: str) -> str:
         base = "".join(c if c.isidentifier() or c.isdigit() else "_" for c in hint).lower().strip("_") or "value"
+        # ``torch``, ``make`` and ``run`` are names of the script itself.
         base = f"{base}_" if not base.isidentifier() or base in ("torch", "make", "run") else base
         base = f"value_{base}" if base[0].isdigit() else base
         name, number = base, 2
@@ -212,9 +213,11 @@ class Writer:
         if tensor.dtype is torch.bool:
             return f"(torch.rand({shape}) < 0.5)" + (f'.to("{tensor.device}")' if "device" in where else "")
         if not (tensor.is_floating_point() or tensor.is_complex()):
+            # Within the same range, indices stay valid.
             least, most = int(tensor.min()), int(tensor.max())
             return f"torch.randint({least}, {most + 1}, {tuple(tensor.shape)}{where or ''})"
         if not tensor.numel() or tensor.element_size() > 1:
+            # Values such as variances and probabilities must not become negative.
             never_negative = tensor.numel() and not tensor.is_complex() and bool((tensor >= 0).all())
             return f"torch.{'rand' if never_negative else 'randn'}({shape}{where})"
         return self._store(tensor.clone())
@@ -250,7 +253,7 @@ class Writer:
             return text + ("" if module.training else ".train(False)" if not children else "")
         text = f"torch.nn.{kind.__name__}({module.extra_repr()})"
         try:
-            with torch.device("meta"):
+            with torch.device("meta"):  # the twin needs no memory for its weights
                 twin = eval(text, {"torch": torch})
         except Exception:  # the module's repr does not match its constructor
             return ""
@@ -289,6 +292,7 @@ def _packages(value: Any) -> set[str]:
         raise Unwritable(f"a {type(value).__name__} cannot be pickled: {error}") from None
     with zipfile.ZipFile(data) as archive:
         pickled = next(archive.read(name) for name in archive.namelist() if name.endswith("data.pkl"))
+    # ``torch.save`` uses pickle's protocol 2, which names every class with the instruction GLOBAL.
     named = [str(argument) for code, argument, _ in pickletools.genops(pickled) if code.name == "GLOBAL"]
     return {name.split(" ")[0].split(".")[0] for name in named} - sys.stdlib_module_names - {"torch", "__builtin__"}
 

@@ -130,7 +130,7 @@ def _made(release: str, install: Sequence[str], folder: Path) -> Environment:
         if not complete.exists():
             _run([uv, "venv", "--quiet", "--clear", "--python", version, str(home)])
             _run([uv, "pip", "install", "--quiet", "--python", str(python), *needs])
-            complete.touch()
+            complete.touch()  # missing after an interrupted installation, which is then started again
     made = _examined(python)
     if Version(made.torch).public != Version(release).public:
         raise TriageError(
@@ -164,6 +164,7 @@ def _run(command: Sequence[str]) -> None:
 
 def _examined(python: Path) -> Environment:
     """Return the environment of an interpreter, which must have torch and this plugin."""
+    # In reverse order, because of several distributions with the same name, Python uses the first.
     code = (
         "import json; from importlib.metadata import distributions, entry_points, version; "
         "plugin = any(one.name == 'torch_compile' for one in entry_points(group='pytest11')); "
