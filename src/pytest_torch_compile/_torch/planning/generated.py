@@ -102,7 +102,12 @@ def put_generator() -> Generator:
             graph.kernels = next(one.kernels for one in generator.graphs if one.source == graph.source)
         # A module that is loaded again already has a function that notes runs, for an earlier graph.
         call = vars(module).setdefault("call_of_module", module.call)
-        module.call = _noting(call, graph, generator)
+
+        def noted(args: Any) -> Any:
+            graph.runs.append(generator.call)
+            return call(args)
+
+        module.call = noted
         return module
 
     def triton(self: Any, name: str, source: str, **device: str) -> _Kernel:
@@ -185,11 +190,3 @@ def _flops(nodes: Iterable[Any]) -> dict[str, int] | None:
         except Exception:  # some formulas do not know all arguments, and a size may depend on data
             return None
     return dict(found)
-
-
-def _noting(call: Callable[..., Any], graph: Generated, generator: Generator) -> Callable[..., Any]:
-    def run(args: Any) -> Any:
-        graph.runs.append(generator.call)
-        return call(args)
-
-    return run
