@@ -10,7 +10,7 @@ from unittest import mock
 
 import torch
 
-import pytest_torch_compile.check.both_legs as both_legs
+import pytest_torch_compile.legs.references as references
 from pytest_torch_compile import CompileCheckFailed, call, check_compile
 from pytest_torch_compile.numerics import CallRecord, compare_calls, rule
 from pytest_torch_compile.numerics.measure import Errors, bitwise_equal, errors, is_floating
@@ -43,7 +43,7 @@ def judged(module: torch.nn.Module, inputs: dict[str, Any], train: bool, *, reco
     result = Judged()
     item = call(**inputs) if train else call(**inputs).under(torch.no_grad)
     started = time.perf_counter()
-    with mock.patch.object(both_legs, "compare_calls", _listening(result, record)):
+    with mock.patch.object(references, "compare_calls", _listening(result, record)):
         try:
             report = check_compile(module, calls=[item], train=train, **how)
             findings = report.findings

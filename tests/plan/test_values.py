@@ -12,7 +12,8 @@ from pytest_torch_compile import CompileUsageError, Plan, call, check_plan
 from pytest_torch_compile._torch.sandbox import sandbox
 from pytest_torch_compile.legs.leg import Leg, Work
 from pytest_torch_compile.numerics import flatten
-from pytest_torch_compile.plan.values import SEED, Judge, Values
+from pytest_torch_compile.plan.recorder import SEED, Values
+from pytest_torch_compile.plan.values import Judge
 from tests.plan.faults import FAULTS
 from tests.plan.innocents import CASES
 from tests.plan.together import Case, plans_of

@@ -27,7 +27,9 @@ from .accelerator import accelerator, accelerator_in_use, kind_of
 from .compiled_before import compiled_codes
 from .defaults import kept_defaults
 from .profile_function import profile_function
+from .trace_log import not_captured
 from .user_lines import function_name, is_torch
+from .warning_filters import calm
 
 # Modules defined in torch are compiled through a function nested in ``wrap_inline``, which does not run in eager code.
 _INLINES_A_MODULE = [c for c in external_utils.wrap_inline.__code__.co_consts if isinstance(c, CodeType)]
@@ -35,14 +37,14 @@ _INLINES_A_MODULE = [c for c in external_utils.wrap_inline.__code__.co_consts if
 
 @contextmanager
 def sandbox() -> Iterator[Sandbox]:
-    """Run the ``with`` block without interference from earlier compilations, and restore torch's settings and random
-    state afterwards.
+    """Run the ``with`` block without interference from earlier compilations, from warning filters and from pytest's
+    capture of logs, and restore torch's settings and random state afterwards.
 
     Dynamo's cache entries for code that does not run in the block are kept. For code that does run, the caller's
     entries cannot be distinguished from the check's entries. So all entries for this code are dropped, and the code is
     compiled again when it is next called.
     """
-    with kept_settings(), ExitStack() as stack:
+    with calm(), not_captured(), kept_settings(), ExitStack() as stack:
         box = Sandbox()
         stack.callback(box.forget)
         # Otherwise, Inductor and eager would draw different random numbers, and results with dropout could not be

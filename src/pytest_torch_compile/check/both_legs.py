@@ -2,71 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 
-from .._torch import canary, support
-from .._torch.sandbox import Sandbox
+from .._torch import canary
+from .._torch.deviations import deviations
+from .._torch.sandbox import Sandbox, sandbox
 from ..findings import CallReport, CompileUsageError
 from ..legs.check import Check
-from ..legs.lazy_leg import LazyLeg
+from ..legs.eager import Eager, eager_run
 from ..legs.leg import Leg, Work
 from ..legs.outcome import not_restorable
-from ..legs.references import PerturbedLegs, ReferenceLeg
-from ..legs.targets import argument_names
-from ..numerics import CallRecord, Comparison, compare_calls
-from ..observation import Deviation, LateCompilation, Observation
+from ..legs.references import References
+from ..numerics import Comparison
 from .describe import call_row
-from .exact_limits import Figures, counting_kernels
+from .exact_limits import counting_kernels, measured_on_gpu
 from .expected_exceptions import compared_exceptions
-from .leg_errors import raise_if_usage_error
-from .remarks import not_judged_by
-from .steady import after_warm_up
+from .leg_errors import compile_error, raise_if_usage_error
+from .watching import Watched
 
 
 @dataclass
-class Run:
-    """The compiled run of all calls, and the comparison of each call with the eager run."""
+class Run(Watched):
+    """The compiled run of all calls, and the comparison of each call with the eager run.
 
-    seen: Observation
+    ``compile_error`` is the exception with which torch failed to compile the target, and ``refused`` the exception of
+    a first run with ``fullgraph=True``, if this is a second run without it. ``expected`` maps the numbers of calls to
+    the exceptions that they are expected to raise.
+    """
+
     rows: list[CallReport] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     compile_error: BaseException | None = None
     refused: BaseException | None = None
-    deviations: list[Deviation] = field(default_factory=list)
-    late: list[LateCompilation] = field(default_factory=list)
-    figures: Figures = field(default_factory=Figures)
     expected: dict[int, BaseException] = field(default_factory=dict)
     not_restorable: list[str] = field(default_factory=list)
 
 
-@dataclass
-class Eager:
-    """The finished eager run, with its record of each call."""
-
-    leg: Leg
-    records: list[CallRecord] = field(default_factory=list)
-
-
-def eager_leg(work: Work, box: Sandbox) -> Eager:
-    """Run the calls eagerly, up to the first unexpected exception."""
-    eager = Eager(Leg(work, holds_records=True))
-    for index, call in enumerate(work.calls):
-        with box.watching(eager.leg.world.names):
-            eager.records.append(eager.leg.run(index))
-        if eager.records[-1].error is not None and not call.exceptions:
-            break
-    return eager
+def run_both_legs(check: Check) -> Run:
+    """Run the calls in eager and in compiled code, compare each call, and measure the quantities that are limited."""
+    settings_changed = deviations()
+    with sandbox() as box:
+        eager = eager_run(check.work, box)
+        run = _compiled_beside(eager, check, box)
+        if run.compile_error is not None and check.compiling.can_relax:
+            # fullgraph stops at the first break, so a second run without fullgraph lists all breaks.
+            first, run = run, _compiled_beside(eager, replace(check, compiling=check.compiling.relaxed()), box)
+            run.refused = first.compile_error
+        if run.compile_error is None:
+            run.figures.measured = measured_on_gpu(check.budget, check.work, check.compiling)
+    run.deviations = settings_changed
+    return run
 
 
-def compiled_beside(eager: Eager, check: Check, box: Sandbox) -> Run:
+def _compiled_beside(eager: Eager, check: Check, box: Sandbox) -> Run:
     """Discard code that was compiled earlier, and then run the calls with the compiled target. Compare each call with
     the eager run before the next call starts.
     """
     box.forget()
     work, world = check.work, eager.leg.world
-    observer = canary.observer()
-    run = Run(observer.seen)
+    run = Run(canary.observer(), work.warmup)
     try:
         compiled = Leg(work, world, wrap=check.compiling)
     except Exception as error:
@@ -74,40 +68,27 @@ def compiled_beside(eager: Eager, check: Check, box: Sandbox) -> Run:
             raise
         run.compile_error = error  # torch.compile rejects the target; torch 2.6 rejects functions of torch
         return run
-    reference = LazyLeg(lambda: ReferenceLeg(work, eager.leg))
-    repeat, perturbed = LazyLeg(lambda: Leg(work, world)), PerturbedLegs(work, world)
+    references = References(work, lambda: eager.leg)
     for index, expected in enumerate(eager.records):
-        observer.call = index + 1
-        kernels = counting_kernels(check.budget, work, run.figures)
-        with observer, after_warm_up(work.warmup, index + 1, run.late), kernels:
+        with run.watching(index + 1, counting_kernels(check.budget, work, run.figures)):
             actual = compiled.run(index)
         raise_if_usage_error(expected, actual)
-        raised = actual.error is not None
-        row = call_row(index, work.calls[index], observer.seen, argument_names(work.target), raised=raised)
+        row = call_row(index, work.calls[index], run.seen, work.target, raised=actual.error is not None)
         run.rows.append(row)
         if work.calls[index].exceptions:
             run.comparisons.append(compared_exceptions(work.calls[index], expected, actual))
             run.expected |= {index + 1: expected.error} if expected.error else {}
             continue
-        if actual.error is not None and expected.error is None and support.is_compiler_error(actual.error):
-            run.compile_error = actual.error
+        run.compile_error = compile_error(expected, actual)
+        if run.compile_error is not None:
             break
-        run.comparisons.append(
-            compare_calls(
-                expected,
-                actual,
-                reference=partial(reference.record, index),
-                repeat=partial(repeat.record, index),
-                perturbed=partial(perturbed.records, index),
-                tolerances=check.tolerances,
-            )
-        )
+        run.comparisons.append(references.compared(index, expected, actual, check.tolerances))
         if expected.error is not None or actual.error is not None:
             break
     else:
         _require_backward(work, eager.leg)
     run.not_restorable = not_restorable(eager.records[-1], work.calls[len(eager.records) - 1])
-    run.seen.not_observable += [*world.not_observable(), *not_judged_by(reference.why_not, perturbed.why_not)]
+    run.seen.not_observable += [*world.not_observable(), *references.not_judged()]
     return run
 
 

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-
-import torch
+from contextlib import contextmanager
 
 from .. import settings
-from .._torch import canary, support
-from .._torch.compiled_before import counting_calls, functions_with_graphs
-from .._torch.deviations import deviations
-from .._torch.late_compilations import LateCompilations
+from .._torch import support
 from ..budget import Budget, as_budget
 from ..events import checking, guard_opens
-from ..findings import CompileReport, CompileUsageError
+from ..findings import CompileUsageError
 from ..observation import Observation
 from ..reproduce.reproduction import GUARDED
 from . import acceptance
 from .conclude import conclude
-from .describe import rerun_command
-from .exact_limits import Figures, limit_findings, measuring_body, require_countable
-from .judge import judge
-from .leg_errors import machine_faults_named
-from .remarks import unused_breaks
-from .steady import steady_findings, warm_up_only
+from .exact_limits import require_countable
+from .reporting import report_of_block
 from .time_limit import time_limit
+from .verdict import findings_of_block
+from .watching import opened_block, watching_block
 
 
 @contextmanager
@@ -77,52 +70,13 @@ def compile_guard(
     budget = acceptance.widened(own)
     require_countable(budget)
     guard_opens()
-    differing, before = deviations(), functions_with_graphs()
-    calls: list[None] = []
-    with machine_faults_named():
-        opened = canary.observer()
-    opened.seen.compiled_before = before
-    ended = False
-    late, figures = LateCompilations(), Figures()
+    block, ended = opened_block(steady=steady), False
     with time_limit(settings.current.timeout) as limit, checking(name):
-        with counting_calls(lambda: calls.append(None)) as observed, opened as observer:
-            with late if steady else nullcontext(), measuring_body(budget, figures):
-                yield observer.seen
+        with watching_block(block, budget):
+            yield block.seen
         ended = True
-    opened.seen.compiled_calls = len(calls) if observed else None
-    report = _report(opened.seen, budget, name)
-    report.deviations = differing
-    report.findings = limit.findings
-    if ended:
-        # The events of a block have no call number (0). With steady=True, they all come after the warm-up.
-        during_warm_up = warm_up_only(opened.seen, -1 if steady else None)
-        report.findings = judge(
-            during_warm_up,
-            budget,
-            aborted=False,
-            cudagraphs=cudagraphs,
-            torch_limit=support.recompile_limit(),
-            deviations=differing,
-            expects_graphs=not (steady and before),
-        )
-        report.findings = acceptance.without_accepted(report.findings, opened.seen, own)
-        report.findings += limit_findings(budget, opened.seen, figures)
-        report.findings += steady_findings(late.seen, opened.seen, 0 if steady else None)
-        acceptance.note(during_warm_up, own)
+    report = report_of_block(name, block, budget)
+    report.findings = findings_of_block(block, budget, own, cudagraphs=cudagraphs) if ended else limit.findings
     if settings.current.repro and report.findings:
         report.diagnosis.append(GUARDED)
     conclude(report)
-
-
-def _report(seen: Observation, budget: Budget, name: str) -> CompileReport:
-    return CompileReport(
-        target=name,
-        checked_mode="the code's own",
-        backend="the code's own",
-        torch=str(torch.__version__),
-        device="any device",
-        budget=budget.limits(),
-        observation=seen,
-        remarks=list(unused_breaks(budget, seen)),
-        rerun=rerun_command(),
-    )

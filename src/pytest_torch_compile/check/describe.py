@@ -111,7 +111,7 @@ def _value_text(name: str, value: Any) -> str:
     return f"{name}={text if len(text) <= 40 else text[:37] + '...'}".lstrip("=")
 
 
-def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *, raised: bool = False) -> CallReport:
+def call_row(index: int, call: Call, seen: Observation, target: Any, *, raised: bool = False) -> CallReport:
     """Return a call's row in the call table: its outcome (such as compiled, recompiled, reused or eager) and the failed
     guard.
     """
@@ -132,7 +132,8 @@ def call_row(index: int, call: Call, seen: Observation, names: Sequence[str], *,
         outcome, guard = "not compiled", ""
     else:
         outcome, guard = "reused" if not seen.fallbacks else "reused or eager", ""
-    return CallReport(call.label or f"call {index + 1}", shapes_text(call, names), outcome, guard)
+    shapes = shapes_text(call, argument_names(target))
+    return CallReport(call.label or f"call {index + 1}", shapes, outcome, guard)
 
 
 def device_name(work: Work) -> str:

@@ -40,6 +40,12 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
         raise usage_error(text, error) from None
 
 
+def compile_error(expected: CallRecord, actual: CallRecord) -> BaseException | None:
+    """Return the exception with which torch failed to compile a call that works in eager, or None."""
+    fails = actual.error is not None and expected.error is None and support.is_compiler_error(actual.error)
+    return actual.error if fails else None
+
+
 # Exceptions that a changed default can cause.
 _ABOUT = {
     "torch.set_default_device": re.compile(r"\b(devices?|meta|cuda|xpu|mps|cpu)\b", re.I),

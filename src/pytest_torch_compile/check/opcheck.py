@@ -14,7 +14,6 @@ from .. import advice
 from .._torch.custom_ops import CustomOps, Sample, has_formula, wrong_stride
 from .._torch.error_text import error_summary
 from .._torch.sandbox import sandbox
-from .._torch.warning_filters import calm
 from ..findings import CompileUsageError, Finding
 from ..legs.leg import Leg, Work
 from ..numerics import flatten
@@ -49,7 +48,7 @@ class CheckedOps:
 
 def check_ops(work: Work, checked: CheckedOps) -> None:
     """Run the calls eagerly, and check each custom op with the inputs that it receives."""
-    with calm(), sandbox() as box:
+    with sandbox() as box:
         ops = CustomOps()
         leg = Leg(work)
         for ops.call in range(1, len(work.calls) + 1):

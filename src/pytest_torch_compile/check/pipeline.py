@@ -2,10 +2,11 @@
 
 ``check_compile`` describes a check in a ``Check``. Each stage takes this record and the results of earlier stages:
 
-- ``require_usable`` and ``require_countable`` reject a check that cannot give an answer, such as a limit on a quantity
-  that this machine cannot count.
+- ``require_usable`` rejects a check that cannot give an answer, such as a limit on a quantity that this machine cannot
+  count.
 - ``examine`` runs the calls in eager and in compiled code on the caller's own objects, and compares each call as soon
-  as it has run (``both_legs.py``). Then it judges the observations against the budget (``verdict.py``).
+  as it has run (``both_legs.py``). Then it starts the report (``reporting.py``), and judges the observations against
+  the budget (``verdict.py``).
 - ``_diagnose`` repeats a failed check with changes, to find the cause, and fixes that work.
 - ``conclude`` notifies the listeners, and raises if there are findings.
 """
@@ -14,31 +15,23 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 from .. import settings
-from .._torch.deviations import deviations
-from .._torch.sandbox import sandbox
-from .._torch.warning_filters import calm
 from ..diagnose import Remake, diagnosis
 from ..events import checking
 from ..findings import CompileReport
 from ..legs.check import Check
-from ..observation import Observation
 from ..reproduce.reproduction import add_reproduction
-from . import acceptance
-from .both_legs import Run, compiled_beside, eager_leg
+from .both_legs import Run, run_both_legs
 from .conclude import conclude
 from .describe import located, target_name
-from .exact_limits import measured_on_gpu, require_countable
 from .leg_errors import machine_faults_named
 from .opcheck import CheckedOps, check_ops
+from .reporting import report_of
 from .requirements import require_usable
-from .steady import warm_up_only
 from .time_limit import time_limit
-from .verdict import findings_of, report_of
-from .warm_start import cache_misses
+from .verdict import add_findings_of_first_run, findings_of
 
 
 def run_check(check: Check) -> CompileReport:
@@ -49,8 +42,7 @@ def run_check(check: Check) -> CompileReport:
         CompileUsageError: If the check cannot give an answer, or the target raises an exception in eager.
     """
     __tracebackhide__ = True
-    require_usable(check.work)
-    require_countable(check.budget, check.work, check.compiling)
+    require_usable(check)
     ops, began, report = CheckedOps(), time.monotonic(), None
     name = target_name(check.work.target)
     with time_limit(settings.current.timeout) as limit, machine_faults_named(), checking(name):
@@ -59,11 +51,10 @@ def run_check(check: Check) -> CompileReport:
         with ops.explaining() if check.custom_ops else nullcontext():
             report = examine(check)
     if report is None:  # the time limit was reached, or the eager run fails in a custom op that has a finding
-        report = report_of(check, Run(Observation()))
+        report = report_of(check, Run())
         report.findings = limit.findings
     if not any(finding.kind == "timeout" for finding in report.findings):
-        report.findings += cache_misses(report.observation.cache) if check.warm else []
-        acceptance.note(warm_up_only(report.observation, check.work.warmup), check.declared)
+        add_findings_of_first_run(check, report)
         _diagnose(report, Remake(check, examine, time.monotonic() - began), ops)
     # Custom ops are tested apart from the compiled run, so repeating the run cannot explain their findings.
     report.findings, report.remarks = report.findings + ops.findings, report.remarks + ops.remarks
@@ -72,17 +63,7 @@ def run_check(check: Check) -> CompileReport:
 
 def examine(check: Check) -> CompileReport:
     """Run the calls in eager and in compiled code, compare each call, and return the report with its findings."""
-    settings_changed = deviations()
-    with calm(), sandbox() as box:
-        eager = eager_leg(check.work, box)
-        run = compiled_beside(eager, check, box)
-        if run.compile_error is not None and check.compiling.can_relax:
-            # fullgraph stops at the first break, so a second run without fullgraph lists all breaks.
-            first, run = run, compiled_beside(eager, replace(check, compiling=check.compiling.relaxed()), box)
-            run.refused = first.compile_error
-        if run.compile_error is None:
-            run.figures.measured = measured_on_gpu(check.budget, check.work, check.compiling)
-    run.deviations = settings_changed
+    run = run_both_legs(check)
     # Breaks in torch's own files get the location of the target, and with it the fingerprint that a budget can accept.
     located(run.seen, check.work.target, check.work.calls)
     report = report_of(check, run)

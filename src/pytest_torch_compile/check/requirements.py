@@ -1,5 +1,5 @@
-"""Verify the requirements of a check: a callable target, and calls whose tensors have values and are on the target's
-device.
+"""Verify the requirements of a check: a callable target, calls whose tensors have values and are on the target's
+device, and limits on quantities that this machine can count.
 """
 
 from __future__ import annotations
@@ -11,18 +11,21 @@ import torch
 
 from ..findings import CompileUsageError
 from ..legs.calls import Call
+from ..legs.check import Check
 from ..legs.leg import Work
 from ..legs.targets import modules_of
 from ..numerics import flatten
+from .exact_limits import require_countable
 from .steady import require_warmup
 
 
-def require_usable(work: Work) -> None:
-    """Reject a check that cannot be run.
+def require_usable(check: Check) -> None:
+    """Reject a check that cannot give an answer.
 
     Raises:
-        CompileUsageError: If the target, a call or an option is not usable; the message explains what to pass.
+        CompileUsageError: If the target, a call, an option or a limit is not usable; the message explains what to pass.
     """
+    work = check.work
     if not callable(work.target):
         raise CompileUsageError(f"the target is {work.target!r}, which is not callable; pass a module or a function")
     if not isinstance(work.steps, int) or work.steps < 1:
@@ -38,6 +41,7 @@ def require_usable(work: Work) -> None:
     require_warmup(work.warmup, len(work.calls))
     require_values(work.target, work.calls)
     _require_same_device(work)
+    require_countable(check.budget, work, check.compiling)
 
 
 def require_factory(optimizer: Callable[..., Any] | None) -> None:

@@ -1,51 +1,24 @@
-"""Turn the runs of a check into its report: what was observed and compared, and the findings."""
+"""Judge what was observed in the runs of a check, or in a ``compile_guard`` block, and return the findings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-
-import torch
 
 from .. import advice
 from .._torch import support
 from .._torch.dynamic import sizes_become_dynamic
 from .._torch.trace import error_location
-from ..findings import CompileReport, Finding, NumericsReport, Reference
+from ..budget import Budget
+from ..findings import CompileReport, Finding
 from ..legs.check import Check
-from ..numerics import Comparison
 from . import acceptance
 from .both_legs import Run
-from .describe import device_name, rerun_command, target_name
 from .exact_limits import limit_findings
 from .expected_exceptions import given_up, without_expected
-from .judge import judge, merged_over_calls, not_restored
+from .judge import cache_misses, judge, merged_over_calls, not_restored
 from .leg_errors import error_findings, without_failed_compilations
-from .remarks import unused_breaks, unused_tolerances
 from .steady import steady_findings, warm_up_only
-
-
-def report_of(check: Check, run: Run) -> CompileReport:
-    """Return the report of a check's runs, without findings."""
-    work, compiling, seen = check.work, check.compiling, run.seen
-    if remark := support.newer_than_checked():
-        seen.not_observable.append(remark)
-    if check.faster_backend:
-        seen.not_observable.append(f"generated code, because --compile-fast uses backend {check.faster_backend}")
-    return CompileReport(
-        target=target_name(work.target),
-        checked_mode=compiling.checked_mode,
-        backend=compiling.name,
-        torch=str(torch.__version__),
-        device=device_name(work),
-        budget=check.budget.limits(),
-        calls=run.rows,
-        observation=seen,
-        numerics=_numerics(run.comparisons),
-        remarks=_remarks(check, run),
-        rerun=rerun_command(),
-        deviations=run.deviations,
-    )
+from .watching import Watched
 
 
 def findings_of(check: Check, run: Run) -> list[Finding]:
@@ -79,26 +52,28 @@ def findings_of(check: Check, run: Run) -> list[Finding]:
     return [replace(finding, hint=advice.for_backend(finding.hint, compiling.name)) for finding in judged]
 
 
-def _remarks(check: Check, run: Run) -> list[str]:
-    """Return the notes on a run. Return no notes if the run is incomplete, because not all values were compared."""
-    if run.compile_error is not None or not run.comparisons or any(one.raised for one in run.comparisons):
-        return []
-    paths = {leaf.path for comparison in run.comparisons for leaf in comparison.leaves}
-    paths |= {path for comparison in run.comparisons for path in comparison.ignored}
-    unused = [*unused_breaks(check.budget, run.seen), *unused_tolerances(check.tolerances, paths)]
-    return [*check.compiling.remarks, *unused]
+def add_findings_of_first_run(check: Check, report: CompileReport) -> None:
+    """Add the cache misses of a warm start to the report, and note what the running test needs to accept. A diagnosis
+    does neither when it repeats the check, because its runs are not the test's, and find more in the compile cache.
+    """
+    report.findings += cache_misses(report.observation.cache) if check.warm else []
+    acceptance.note(warm_up_only(report.observation, check.work.warmup), check.declared)
 
 
-def _numerics(comparisons: Sequence[Comparison]) -> NumericsReport:
-    leaves = [leaf for comparison in comparisons for leaf in comparison.leaves]
-    worst = max(leaves, key=lambda leaf: leaf.ratio, default=None)
-    references = {c.reference for c in comparisons} - {Reference.NOT_NEEDED}
-    return NumericsReport(
-        leaves=len(leaves),
-        worst_ratio=worst.ratio if worst else 0.0,
-        worst_leaf=worst.path if worst else "",
-        reference=", ".join(sorted(r.value for r in references)) or Reference.NOT_NEEDED.value,
-        nondeterministic=any(comparison.nondeterministic for comparison in comparisons),
-        not_compared=tuple(dict.fromkeys(path for comparison in comparisons for path in comparison.not_compared)),
-        ill_conditioned=sum(leaf.ok and leaf.perturbed_runs > 0 for leaf in leaves),
+def findings_of_block(block: Watched, budget: Budget, own: Budget, *, cudagraphs: bool) -> list[Finding]:
+    """Judge the observations of a ``compile_guard`` block against its budget, and note what the running test needs to
+    accept. ``own`` is the budget without what the test accepts.
+    """
+    during_warm_up, seen = warm_up_only(block.seen, block.warmup), block.seen
+    judged = judge(
+        during_warm_up,
+        budget,
+        aborted=False,
+        cudagraphs=cudagraphs,
+        torch_limit=support.recompile_limit(),
+        deviations=block.deviations,
+        expects_graphs=block.warmup is None or not seen.compiled_before,
     )
+    acceptance.note(during_warm_up, own)
+    judged = acceptance.without_accepted(judged, seen, own)
+    return judged + limit_findings(budget, seen, block.figures) + steady_findings(block.late, seen, block.warmup)

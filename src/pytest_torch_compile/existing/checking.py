@@ -17,7 +17,6 @@ from torch.overrides import TorchFunctionMode
 
 from .. import settings
 from .._torch.sandbox import sandbox
-from .._torch.warning_filters import calm
 from ..check import acceptance
 from ..check.check_compile import check_compile
 from ..check.time_limit import time_limit
@@ -197,7 +196,7 @@ def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
     operations or has an output that requires gradients. Also determine whether repeated runs change the same object or
     variable, such as a counter.
     """
-    with calm(), sandbox() as box:
+    with sandbox() as box:
         leg = Leg(work)
         if unread := leg.world.not_observable():
             return _Tried(unread[0])

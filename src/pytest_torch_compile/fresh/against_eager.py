@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
 
 from .. import advice
 from .._torch.error_text import error_summary
-from ..check.both_legs import Eager
 from ..check.describe import shapes_text
 from ..findings import CallReport, Finding
 from ..legs.calls import Call
-from ..legs.lazy_leg import LazyLeg
-from ..legs.leg import Leg, Work
-from ..legs.references import PerturbedLegs, ReferenceLeg
+from ..legs.eager import Eager
+from ..legs.leg import Work
+from ..legs.references import References
 from ..legs.targets import argument_names
-from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_calls, flatten
+from ..numerics import CallRecord, Comparison, Flat, Tolerances, flatten
 from ..observation import Graph
 from ..report.failure_text import count
 from .answers import Answer
@@ -39,16 +37,7 @@ def compared_with_eager(
     )
     compared = replace(here, **apart, rng={}, sharing=None)
     artifact = replace(compared, output=there.output, arguments=there.arguments)
-    reference = LazyLeg(lambda: ReferenceLeg(work, eager.leg))
-    repeat = LazyLeg(lambda: Leg(work, eager.leg.world))
-    comparison = compare_calls(
-        compared,
-        artifact,
-        reference=partial(reference.record, index),
-        repeat=partial(repeat.record, index),
-        perturbed=partial(PerturbedLegs(work, eager.leg.world).records, index),
-        tolerances=tolerances,
-    )
+    comparison = References(work, lambda: eager.leg).compared(index, compared, artifact, tolerances)
     fixed = not work.dynamic_dims and _sizes(work.calls[index]) != _sizes(work.calls[0])
     comparison.findings = [
         replace(one, hint=advice.ARTIFACT_SIZES if fixed else advice.for_artifact(one.hint, via))

@@ -17,9 +17,6 @@ from .._torch.error_text import error_summary, usage_error
 from .._torch.machine_faults import machine_fault
 from .._torch.sandbox import kept_rng, sandbox
 from .._torch.trace import error_location
-from .._torch.trace_log import not_captured
-from .._torch.warning_filters import calm
-from ..check.both_legs import Eager
 from ..check.conclude import conclude
 from ..check.describe import rerun_command, target_name
 from ..check.judge import merged_over_calls, not_observable
@@ -29,7 +26,8 @@ from ..disk import TemporaryFolder
 from ..events import doing
 from ..findings import CompileReport, CompileUsageError, Finding
 from ..legs.calls import Call, as_calls
-from ..legs.leg import Leg, Work, World
+from ..legs.eager import Eager, eager_run
+from ..legs.leg import Work, World
 from ..legs.targets import DynamicDims, argument_names, mark_dynamic
 from ..numerics import CallRecord, Tolerances, flatten
 from ..numerics.tolerances import require_tolerances
@@ -114,18 +112,9 @@ def check_artifact(
     if missing := deployment.unavailable(via):
         report.findings = [Finding("not-observable", missing, hint=advice.SKIP_ON_THIS_TORCH)]
     else:
-        with (
-            TemporaryFolder("torch-compile-artifact-") as folder,
-            machine_faults_named(),
-            calm(),
-            not_captured(),
-            sandbox() as box,
-        ):
+        with TemporaryFolder("torch-compile-artifact-") as folder, machine_faults_named(), sandbox() as box:
             file = Path(path) if path is not None else folder / "artifact.pt2"
-            eager = Eager(Leg(work, holds_records=True))
-            for index in range(len(given)):  # the artifact must raise in the calls that raise in eager
-                with box.watching(eager.leg.world.names):
-                    eager.records.append(eager.leg.run(index))
+            eager = eager_run(work, box, beyond_errors=True)  # in these calls, the artifact must raise as well
             _require_that_eager_runs(eager.records[0])
             _examine(report, work, eager, file, options, prepare, timeout, tolerances or Tolerances())
     return conclude(report)

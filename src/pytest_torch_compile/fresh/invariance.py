@@ -14,7 +14,6 @@ import torch
 from .. import advice, settings
 from .._torch import support
 from .._torch.error_text import usage_error
-from .._torch.trace_log import not_captured
 from ..check.conclude import conclude
 from ..check.describe import rerun_command, target_name
 from ..check.leg_errors import error_findings, machine_faults_named
@@ -169,7 +168,7 @@ def check_invariance(
         str(tensors[0].device) if tensors else "cpu",
         rerun=rerun_command(),
     )
-    with machine_faults_named(), not_captured():
+    with machine_faults_named():
         _examine(report, subject, ways)
     return conclude(report)
 

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from .._torch.sandbox import sandbox
-from .._torch.warning_filters import calm
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
 from ..legs.leg import Leg, Work, World
@@ -64,7 +63,7 @@ def observe(
         RaisedInCall: If a call raises an exception.
     """
     work = Work(target, calls, seed=seed)
-    with calm(), sandbox() as box:
+    with sandbox() as box:
         wrap: Callable[[Any], Any] | None = compiling
         if modules:
             wrap = _inspecting(compiling.relaxed() if compiling is not None else None)

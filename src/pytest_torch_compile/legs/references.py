@@ -1,21 +1,23 @@
-"""Reference runs for judging whether a compiled result is accurate: eager in float64, and eager with perturbed
-rounding.
+"""Reference runs for judging whether a compiled result is accurate: eager in float64, a second eager run, and eager
+with perturbed rounding.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 
+from .._torch.error_text import error_summary
 from .._torch.perturbed_rounding import PerturbedRounding
 from .._torch.randomness import Recording, Replaying, Tape
 from .._torch.widening import Widening
-from ..numerics import CallRecord
+from ..findings import CompileUsageError
+from ..numerics import CallRecord, Comparison, Tolerances, compare_calls
 from .converted import to_float64
 from .lazy_leg import LazyLeg
 from .leg import Leg, Work, World
@@ -98,3 +100,46 @@ class PerturbedLegs:
                 yield record
             if seed >= LEAST_RUNS and time.process_time() - started > SECONDS:
                 return
+
+
+class References:
+    """All reference runs of the calls of ``work``; each run starts only when a comparison needs it.
+
+    ``eager`` returns the eager run of the calls, with whose state the reference runs start. If ``eager`` raises a
+    ``CompileUsageError``, there are no reference runs.
+    """
+
+    def __init__(self, work: Work, eager: Callable[[], Leg]) -> None:
+        self._eager = eager
+        self._in_float64 = LazyLeg(lambda: ReferenceLeg(work, eager()))
+        self._repeat = LazyLeg(lambda: Leg(work, eager().world))
+        self._perturbed = PerturbedLegs(work)
+
+    def compared(self, index: int, eager: CallRecord, other: CallRecord, tolerances: Tolerances) -> Comparison:
+        """Compare two records of call ``index``; calls are compared in order."""
+        return compare_calls(
+            eager,
+            other,
+            reference=partial(self._in_float64.record, index),
+            repeat=partial(self._repeat.record, index),
+            perturbed=partial(self._perturbed_records, index),
+            tolerances=tolerances,
+        )
+
+    def _perturbed_records(self, index: int) -> Iterator[CallRecord]:
+        try:
+            self._perturbed.world = self._eager().world
+        except CompileUsageError as error:
+            self._perturbed.why_not = error
+            return
+        yield from self._perturbed.records(index)
+
+    def not_judged(self) -> list[str]:
+        """Return a line for each measurement that could not be taken because its reference run raised an exception."""
+        lines = []
+        if (error := self._in_float64.why_not) is not None:
+            lines.append(f"errors relative to float64, because the eager run in float64 raises {error_summary(error)}")
+        if (error := self._perturbed.why_not) is not None:
+            what = "sensitivity to rounding, because the eager run with perturbed rounding raises"
+            lines.append(f"{what} {error_summary(error)}")
+        return lines

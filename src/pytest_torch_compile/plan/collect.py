@@ -35,9 +35,9 @@ from ..legs.targets import DynamicDims, argument_names, mark_dynamic, modules_of
 from ..numerics import CallRecord, flatten
 from ..observation import Observation
 from .cards import Card
+from .recorder import SEED, Recorder, Values
 from .records import PlannedGraph, PlannedKernel
 from .source import Kernel, launches, lines_of_ops
-from .values import SEED, Recorder, Values
 
 Loss = Callable[[Any], torch.Tensor]
 _READS_A_VALUE = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode")
@@ -185,7 +185,7 @@ def _run_calls(generator: Generator, mode: CardMode, target: Any, calls: Sequenc
                         recorder.records.pop()
                 else:
                     answer.raised, answer.findings = True, _findings(error, index + 1)
-            answer.rows.append(call_row(index, call, observer.seen, argument_names(target), raised=answer.raised))
+            answer.rows.append(call_row(index, call, observer.seen, target, raised=answer.raised))
             if answer.raised:
                 break
     if optimizer is not None and recorder is None and not answer.raised:

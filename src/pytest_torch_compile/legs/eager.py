@@ -1,0 +1,28 @@
+"""The eager run of a check's calls, with which another run of the calls is compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .._torch.sandbox import Sandbox
+from ..numerics import CallRecord
+from .leg import Leg, Work
+
+
+@dataclass
+class Eager:
+    """The finished eager run, with its record of each call."""
+
+    leg: Leg
+    records: list[CallRecord] = field(default_factory=list)
+
+
+def eager_run(work: Work, box: Sandbox, *, beyond_errors: bool = False) -> Eager:
+    """Run the calls eagerly, up to the first unexpected exception. If ``beyond_errors`` is true, run all calls."""
+    eager = Eager(Leg(work, holds_records=True))
+    for index, call in enumerate(work.calls):
+        with box.watching(eager.leg.world.names):
+            eager.records.append(eager.leg.run(index))
+        if eager.records[-1].error is not None and not call.exceptions and not beyond_errors:
+            break
+    return eager
