@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from .check.compile_suite import CompileSuite
     from .findings import CompileCheckFailed, CompileCheckWarning, CompileReport, CompileUsageError, Finding
     from .fresh.artifact import ArtifactReport, check_artifact
-    from .fresh.invariance import Invariance, InvarianceReport, check_invariance
+    from .fresh.dependence import Invariance
+    from .fresh.invariance import InvarianceReport, check_invariance
     from .legs.calls import Call, call, padded, random_lengths, sizes
     from .legs.targets import factory
     from .numerics import Tolerance, Tolerances
@@ -41,7 +42,8 @@ _HOMES = {
         "Finding",
     ),
     "fresh.artifact": ("ArtifactReport", "check_artifact"),
-    "fresh.invariance": ("Invariance", "InvarianceReport", "check_invariance"),
+    "fresh.dependence": ("Invariance",),
+    "fresh.invariance": ("InvarianceReport", "check_invariance"),
     "legs.calls": ("Call", "call", "padded", "random_lengths", "sizes"),
     "legs.targets": ("factory",),
     "numerics": ("Tolerance", "Tolerances"),

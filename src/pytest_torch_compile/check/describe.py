@@ -17,7 +17,6 @@ from .._torch.breaks import fingerprint
 from .._torch.user_lines import is_library, is_torch, module_of
 from ..findings import CallReport
 from ..legs.calls import Call
-from ..legs.leg import Work
 from ..legs.targets import Factory, argument_names, modules_of
 from ..numerics import flatten
 from ..observation import Location, Observation
@@ -94,8 +93,9 @@ def _is_users(location: Location | None) -> bool:
     return location is not None and not is_torch(location.file)
 
 
-def shapes_text(call: Call, names: Sequence[str] = ()) -> str:
-    """Describe the arguments of a call: ``x f32[2, 16], n=3``."""
+def shapes_text(call: Call, target: Any) -> str:
+    """Describe the arguments of a call to the target: ``x f32[2, 16], n=3``."""
+    names = argument_names(target)
     named = [(names[i] if i < len(names) else "", value) for i, value in enumerate(call.args)]
     parts = [_value_text(name, value) for name, value in [*named, *call.kwargs.items()]]
     return ", ".join(part for part in parts if part)
@@ -132,14 +132,13 @@ def call_row(index: int, call: Call, seen: Observation, target: Any, *, raised: 
         outcome, guard = "not compiled", ""
     else:
         outcome, guard = "reused" if not seen.fallbacks else "reused or eager", ""
-    shapes = shapes_text(call, argument_names(target))
-    return CallReport(call.label or f"call {index + 1}", shapes, outcome, guard)
+    return CallReport(call.label or f"call {index + 1}", shapes_text(call, target), outcome, guard)
 
 
-def device_name(work: Work) -> str:
+def device_name(target: Any, call: Call) -> str:
     """Return the device of the first parameter or, if there are no parameters, of the first tensor argument."""
-    tensors = [p for m in modules_of(work.target).values() for p in m.parameters()]
-    tensors += flatten((work.calls[0].args, dict(work.calls[0].kwargs)), "input").tensors.values()
+    tensors = [p for m in modules_of(target).values() for p in m.parameters()]
+    tensors += flatten((call.args, dict(call.kwargs)), "input").tensors.values()
     return str(tensors[0].device) if tensors else "cpu"
 
 

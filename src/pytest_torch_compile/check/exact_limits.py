@@ -97,7 +97,7 @@ def require_countable(budget: Budget, work: Work | None = None, compiling: Compi
 
 
 def _on_gpu(work: Work) -> bool:
-    return device_name(work).startswith("cuda")
+    return device_name(work.target, work.calls[0]).startswith("cuda")
 
 
 def counting_kernels(budget: Budget, work: Work | None, figures: Figures) -> AbstractContextManager[None]:

@@ -30,7 +30,7 @@ def report_of(check: Check, run: Run) -> CompileReport:
         checked_mode=compiling.checked_mode,
         backend=compiling.name,
         torch=str(torch.__version__),
-        device=device_name(work),
+        device=device_name(work.target, work.calls[0]),
         budget=check.budget.limits(),
         calls=run.rows,
         observation=seen,

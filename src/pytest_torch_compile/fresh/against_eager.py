@@ -9,25 +9,43 @@ from typing import Any
 import torch
 
 from .. import advice
+from .._torch import canary
 from .._torch.error_text import error_summary
 from ..check.describe import shapes_text
-from ..findings import CallReport, Finding
+from ..check.judge import merged_over_calls, not_observable
+from ..findings import CallReport, CompileReport, Finding
 from ..legs.calls import Call
 from ..legs.eager import Eager
-from ..legs.leg import Work
 from ..legs.references import References
-from ..legs.targets import argument_names
 from ..numerics import CallRecord, Comparison, Flat, Tolerances, flatten
 from ..observation import Graph
 from ..report.failure_text import count
-from .answers import Answer
+from .answers import Answer, Answers
+from .building import Artifact
 
 
-def compared_with_eager(
-    via: str, work: Work, index: int, eager: Eager, there: Answer, tolerances: Tolerances
+def add_comparison(
+    report: CompileReport, artifact: Artifact, eager: Eager, found: Answers, tolerances: Tolerances
+) -> None:
+    """Compare the artifact's results with the eager results, and add the findings and the call table to the report."""
+    report.observation = canary.observer().seen
+    references = References(artifact.work, lambda: eager.leg)
+    comparisons = [
+        _compared(artifact, references, here, there, tolerances)
+        for here, there in zip(eager.records, found.calls, strict=True)
+    ]
+    report.findings = merged_over_calls(finding for one in comparisons for finding in one.findings)
+    report.findings += _compiled_after_loading(found.graphs) + not_observable(report.observation.undecided)
+    report.calls = [
+        _row(call, artifact.work.target, here, there)
+        for call, here, there in zip(artifact.work.calls, eager.records, found.calls, strict=True)
+    ]
+
+
+def _compared(
+    artifact: Artifact, references: References, here: CallRecord, there: Answer, tolerances: Tolerances
 ) -> Comparison:
     """Compare the artifact's result for one call with the eager result."""
-    here = eager.records[index]
     if here.error is not None or there.refused is not None:
         return Comparison(_refusals(here, there), raised=True)
     # State and random state are not compared: a model's state is inside the artifact, and each process has its own
@@ -36,11 +54,12 @@ def compared_with_eager(
         state={}, initial_state={}, grads={}, input_grads={}, kept=Flat(), kept_at_start=Flat(), initial_kept={}
     )
     compared = replace(here, **apart, rng={}, sharing=None)
-    artifact = replace(compared, output=there.output, arguments=there.arguments)
-    comparison = References(work, lambda: eager.leg).compared(index, compared, artifact, tolerances)
-    fixed = not work.dynamic_dims and _sizes(work.calls[index]) != _sizes(work.calls[0])
+    answered = replace(compared, output=there.output, arguments=there.arguments)
+    comparison = references.compared(here.number - 1, compared, answered, tolerances)
+    calls = artifact.work.calls
+    fixed = not artifact.work.dynamic_dims and _sizes(calls[here.number - 1]) != _sizes(calls[0])
     comparison.findings = [
-        replace(one, hint=advice.ARTIFACT_SIZES if fixed else advice.for_artifact(one.hint, via))
+        replace(one, hint=advice.ARTIFACT_SIZES if fixed else advice.for_artifact(one.hint, artifact.via))
         for one in comparison.findings
     ]
     return comparison
@@ -67,7 +86,7 @@ def _refusals(here: CallRecord, there: Answer) -> list[Finding]:
     return [Finding("exception", message, evidence=lines, hint=hint, calls=(here.number,))]
 
 
-def compiled_after_loading(graphs: Sequence[Graph]) -> list[Finding]:
+def _compiled_after_loading(graphs: Sequence[Graph]) -> list[Finding]:
     """Return a finding if anything was compiled in the process that loaded the artifact."""
     if not graphs:
         return []
@@ -88,11 +107,10 @@ def compiled_after_loading(graphs: Sequence[Graph]) -> list[Finding]:
     ]
 
 
-def row(work: Work, index: int, here: CallRecord, there: Answer) -> CallReport:
+def _row(call: Call, target: Any, here: CallRecord, there: Answer) -> CallReport:
     """Return a call's row in the call table."""
-    call = work.calls[index]
     both = ", as in eager" if here.error is not None else ""
-    outcome = "built from this call, ran" if not index else "ran"
+    outcome = "built from this call, ran" if here.number == 1 else "ran"
     if there.refused is not None:
         outcome = f"rejected{both}"
-    return CallReport(call.label or f"call {index + 1}", shapes_text(call, argument_names(work.target)), outcome)
+    return CallReport(call.label or f"call {here.number}", shapes_text(call, target), outcome)

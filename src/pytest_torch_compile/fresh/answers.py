@@ -1,22 +1,28 @@
-"""Load an artifact in the fresh process, and run the calls with it."""
+"""Load an artifact in a fresh process, and run the calls with it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from .. import advice
 from .._torch import deployment
 from .._torch.sandbox import seed_everything
 from .._torch.trace import TraceObserver
+from ..events import doing
+from ..findings import Finding
 from ..legs.calls import Call
+from ..numerics import flatten
 from ..observation import Graph
 from ..ranks.rank import Raised
+from .building import Artifact
+from .process import run_fresh
 from .worker import raised_by
 
 
@@ -41,6 +47,39 @@ class Answers:
     load_seconds: float = 0.0
     refused: Raised | None = None
     graphs: list[Graph] = field(default_factory=list)
+
+
+def answers_of(artifact: Artifact, outputs: Iterable[Any], seconds: float) -> Answers | Finding:
+    """Load the artifact in a fresh process, and return its results; if there are none, return a finding. ``outputs``
+    are the outputs of the eager run.
+    """
+    work, via, file = artifact.work, artifact.via, artifact.file.resolve()
+    # A precompiled artifact contains only code and needs the model; the other kinds must work without the model.
+    sent = work.target if via == "precompile" else None
+    with doing("running the artifact in a fresh process"):
+        ended = run_fresh(
+            answers, via, file, sent, work.calls, artifact.prepare, _classes(outputs), work.seed, seconds=seconds
+        )
+    failed, raised = ended.failure("the fresh process", "failed: {}"), ended.raised
+    if failed is None and (raised := ended.value.refused) is not None:
+        message = f"the artifact cannot be loaded in a fresh process: {raised.type}"
+        failed = Finding("exception", message, raised.location, raised.text)
+    if failed is None:
+        answered: Answers = ended.value
+        return answered
+    hints = [advice.PREPARE] if raised is not None and raised.type != "CompileUsageError" else []
+    if via == "aot_inductor" and deployment.has_own_cpp_library(file):
+        # The build does not reject this artifact, because some torch versions can load it.
+        hints.insert(0, advice.OWN_CPP_LIBRARY)
+    return replace(failed, hint="; or ".join(hints))
+
+
+def _classes(outputs: Iterable[Any]) -> tuple[type, ...]:
+    """Return the classes of the model's outputs. The fresh process must import the modules that define these classes,
+    as a caller of the artifact would, so that the classes are registered with torch's pytree.
+    """
+    kinds = {node.kind for output in outputs for node in flatten(output).nodes.values()}
+    return tuple(sorted((kind for kind in kinds if kind.__module__ != "builtins"), key=str))
 
 
 def answers(

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from .. import advice
-from .._torch import canary, deployment, support
-from .._torch.error_text import error_summary, usage_error
-from .._torch.machine_faults import machine_fault
-from .._torch.sandbox import kept_rng, sandbox
-from .._torch.trace import error_location
+from .._torch import support
+from .._torch.sandbox import Sandbox, sandbox
 from ..check.conclude import conclude
 from ..check.describe import rerun_command, target_name
-from ..check.judge import merged_over_calls, not_observable
 from ..check.leg_errors import machine_faults_named
 from ..check.requirements import require_values
 from ..disk import TemporaryFolder
-from ..events import doing
 from ..findings import CompileReport, CompileUsageError, Finding
-from ..legs.calls import Call, as_calls
-from ..legs.eager import Eager, eager_run
-from ..legs.leg import Work, World
-from ..legs.targets import DynamicDims, argument_names, mark_dynamic
-from ..numerics import CallRecord, Tolerances, flatten
-from ..numerics.tolerances import require_tolerances
-from .against_eager import compared_with_eager, compiled_after_loading, row
-from .answers import Answers, answers
-from .process import Ended, run_fresh
+from ..legs.calls import as_calls
+from ..legs.leg import Work
+from ..legs.targets import DynamicDims
+from ..numerics.tolerances import Tolerances, require_tolerances
+from .against_eager import add_comparison
+from .answers import answers_of
+from .building import Artifact, build, eager_results, unsupported
 
 
 @dataclass
@@ -99,8 +90,7 @@ def check_artifact(
         raise CompileUsageError(
             f"the target is {model!r}, but an artifact can be built only from a module: wrap the target in a module"
         )
-    if via not in deployment.WAYS:
-        raise CompileUsageError(f"via={via!r} is unknown; choose one of: {', '.join(deployment.WAYS)}")
+    missing = unsupported(via)
     require_tolerances("tolerances", tolerances)
     given = [call.under(torch.no_grad) for call in as_calls(args, {}, calls)]
     require_values(model, given)
@@ -109,121 +99,31 @@ def check_artifact(
     report = ArtifactReport(
         target_name(model), "artifact", via, str(torch.__version__), device, via=via, rerun=rerun_command()
     )
-    if missing := deployment.unavailable(via):
-        report.findings = [Finding("not-observable", missing, hint=advice.SKIP_ON_THIS_TORCH)]
+    if missing:
+        report.findings = missing
     else:
         with TemporaryFolder("torch-compile-artifact-") as folder, machine_faults_named(), sandbox() as box:
-            file = Path(path) if path is not None else folder / "artifact.pt2"
-            eager = eager_run(work, box, beyond_errors=True)  # in these calls, the artifact must raise as well
-            _require_that_eager_runs(eager.records[0])
-            _examine(report, work, eager, file, options, prepare, timeout, tolerances or Tolerances())
+            artifact = Artifact(
+                work, via, Path(path) if path is not None else folder / "artifact.pt2", options, prepare
+            )
+            _examine(report, artifact, box, timeout, tolerances or Tolerances())
     return conclude(report)
 
 
-def _require_that_eager_runs(first: CallRecord) -> None:
-    if first.error is not None:
-        said = f"{type(first.error).__name__}: {first.error}"
-        text = f"call 1, from which the artifact is built, raises an exception in eager: {said}"
-        raise usage_error(text, first.error) from None
-
-
-def _examine(
-    report: ArtifactReport,
-    work: Work,
-    eager: Eager,
-    file: Path,
-    options: dict[str, Any] | None,
-    prepare: Callable[[], Any] | None,
-    timeout: float,
-    tolerances: Tolerances,
-) -> None:
+def _examine(report: ArtifactReport, artifact: Artifact, box: Sandbox, timeout: float, tolerances: Tolerances) -> None:
     """Build the artifact, load it, compare its results with the eager results, and add the findings to the report."""
-    started = time.perf_counter()
-    try:
-        with doing("building the artifact"):
-            _build(report.via, work, file, options, eager.leg.world)
-    except CompileUsageError:
-        raise
-    except Exception as error:
-        if machine_fault(error, compiling=True):
-            raise
-        message = f"the artifact cannot be built: {type(error).__name__}"
-        report.findings = [Finding("compile-error", message, error_location(error), error_summary(error))]
+    eager, started = eager_results(artifact.work, box), time.perf_counter()
+    report.findings = build(artifact, eager.leg.world)
+    if report.findings:
         return
-    report.build_seconds, report.bytes = time.perf_counter() - started, file.stat().st_size
-    # A precompiled artifact contains only code and needs the model; the other kinds must work without the model.
-    with doing("running the artifact in a fresh process"):
-        sent = work.target if report.via == "precompile" else None
-        imports = _classes(record.output for record in eager.records)
-        ended = run_fresh(
-            answers, report.via, file.resolve(), sent, work.calls, prepare, imports, work.seed, seconds=timeout
-        )
-    if failed := _without_answers(ended):
-        if report.via == "aot_inductor" and deployment.has_own_cpp_library(file):
-            # The build does not reject this artifact, because some torch versions can load it.
-            failed = replace(failed, hint="; or ".join(filter(None, [advice.OWN_CPP_LIBRARY, failed.hint])))
-        report.findings = [failed]
+    report.build_seconds, report.bytes = time.perf_counter() - started, artifact.file.stat().st_size
+    found = answers_of(artifact, [record.output for record in eager.records], timeout)
+    if isinstance(found, Finding):
+        report.findings = [found]
         return
-    found: Answers = ended.value
-    report.observation = canary.observer().seen
     report.load_seconds = found.load_seconds
-    comparisons = [
-        compared_with_eager(report.via, work, index, eager, answer, tolerances)
-        for index, answer in enumerate(found.calls)
-    ]
-    report.findings = merged_over_calls(finding for one in comparisons for finding in one.findings)
-    report.findings += compiled_after_loading(found.graphs) + not_observable(report.observation.undecided)
-    report.calls = [row(work, index, eager.records[index], answer) for index, answer in enumerate(found.calls)]
+    add_comparison(report, artifact, eager, found, tolerances)
     report.remarks.append(
         f"artifact: {report.bytes / 1e6:.2f} MB, built in {report.build_seconds:.1f} s, "
         f"loaded in {report.load_seconds:.2f} s"
     )
-
-
-def _build(via: str, work: Work, file: Path, options: dict[str, Any] | None, world: World) -> None:
-    first, names = work.calls[0], argument_names(work.target)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    if work.dynamic_dims is not None and via != "precompile":
-        # Mark the dimensions only to reject arguments that are not tensors. The marks are then removed, because
-        # ``torch.export`` sets different marks, and the two kinds of marks must not be combined.
-        with world.in_force(world.snapshot.new_leg()):
-            mark_dynamic(first, work.dynamic_dims, names)
-    with ExitStack() as stack, kept_rng(), world.in_force(world.snapshot.new_leg()):
-        if work.dynamic_dims is not None and via == "precompile":
-            mark_dynamic(first, work.dynamic_dims, names)
-        for factory in first.contexts:
-            stack.enter_context(factory())
-        dims = _dims(first, work.dynamic_dims, names)
-        deployment.build(via, work.target, first.args, first.kwargs, dims, options, file)
-
-
-def _dims(call: Call, dynamic_dims: DynamicDims | None, names: Sequence[str]) -> dict[str, dict[int, Any]]:
-    """Return the dynamic dimensions (as non-negative indices) and their bounds, keyed by argument name."""
-    arguments = dict(zip(names, call.args, strict=False)) | dict(call.kwargs)
-    by_name = {}
-    for key, dims in (dynamic_dims or {}).items():
-        name = names[key] if isinstance(key, int) else key
-        bounds = dims if isinstance(dims, dict) else dict.fromkeys((dims,) if isinstance(dims, int) else dims)
-        by_name[name] = {dim % arguments[name].ndim: limits for dim, limits in bounds.items()}
-    return by_name
-
-
-def _without_answers(ended: Ended) -> Finding | None:
-    """Return a finding if the fresh process returned no call results; otherwise, return None."""
-    if ended.without_answer:
-        return Finding("exception", f"the fresh process {ended.without_answer}", evidence=ended.log)
-    raised, what = ended.raised, "the fresh process failed"
-    if raised is None:
-        raised, what = ended.value.refused, "the artifact cannot be loaded in a fresh process"
-    if raised is None:
-        return None
-    hint = advice.PREPARE if raised.type != "CompileUsageError" else ""
-    return Finding("exception", f"{what}: {raised.type}", raised.location, raised.text, hint)
-
-
-def _classes(outputs: Iterable[Any]) -> tuple[type, ...]:
-    """Return the classes of the model's outputs. The fresh process must import the modules that define these classes,
-    as a caller of the artifact would, so that the classes are registered with torch's pytree.
-    """
-    kinds = {node.kind for output in outputs for node in flatten(output).nodes.values()}
-    return tuple(sorted((kind for kind in kinds if kind.__module__ != "builtins"), key=str))

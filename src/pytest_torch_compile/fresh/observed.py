@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 
 from .._torch.sandbox import sandbox
+from ..disk import TemporaryFolder
+from ..findings import Finding
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
 from ..legs.leg import Leg, Work, World
 from ..numerics import CallRecord, flatten
+from .process import run_fresh
+
+RUNS = 3  # with CUDA graphs, the first run is a warm-up, the second is recorded, and the third is a replay
 
 
 @dataclass
@@ -51,6 +57,34 @@ class _SameStart(Leg):
     def _steps(self, call: Call, index: int, record: CallRecord) -> None:
         super()._steps(call, index, record)
         self.returned = record.output
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The target, its call, and a call for each row to check, keyed by row index. ``compiling`` contains the compile
+    options (None for eager), and ``timeout`` is the time limit for a fresh process, in seconds.
+    """
+
+    target: Any
+    call: Call
+    rows: Mapping[int, Call]
+    compiling: Compiling | None
+    seed: int
+    timeout: float
+
+    def observe(self, *, modules: bool = False) -> list[Observed]:
+        """Run the call ``RUNS`` times, and then each row."""
+        calls = [*([self.call] * RUNS), *self.rows.values()]
+        return observe(self.target, calls, self.compiling, self.seed, modules=modules)
+
+    def observe_in_fresh_process(self, *, modules: bool = False) -> Observed | Finding:
+        """Run the call in a fresh process, without the compile cache. If there is no result, return a finding."""
+        with TemporaryFolder("torch-compile-process-") as cache:
+            job = (self.target, [self.call], self.compiling, self.seed)
+            environment = {"TORCHINDUCTOR_CACHE_DIR": str(cache)}
+            ended = run_fresh(partial(observe, modules=modules), *job, seconds=self.timeout, environment=environment)
+        failed = ended.failure("the fresh process", "raises {}, but this process does not")
+        return failed if failed is not None else ended.value[0]
 
 
 def observe(

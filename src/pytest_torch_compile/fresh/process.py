@@ -19,7 +19,7 @@ import torch
 from .. import settings
 from .._torch.process_settings import process_settings
 from ..disk import TemporaryFolder
-from ..findings import CompileUsageError
+from ..findings import CompileUsageError, Finding
 from ..ranks.rank import Raised
 from ..ranks.transport import Reduce, pack, pack_by_value, user_modules
 from .server import ForkedProcess, server
@@ -47,6 +47,17 @@ class Ended:
     raised: Raised | None = None
     without_answer: str = ""
     log: str = ""
+
+    def failure(self, process: str, raises: str) -> Finding | None:
+        """Return a finding if the function returned no value. ``process`` is the name of the process in the message,
+        and ``raises`` is the text about an exception, with ``{}`` in place of the exception's type.
+        """
+        if self.without_answer:
+            return Finding("exception", f"{process} {self.without_answer}", evidence=self.log)
+        if self.raised is not None:
+            message = f"{process} {raises.format(self.raised.type)}"
+            return Finding("exception", message, self.raised.location, self.raised.text)
+        return None
 
 
 def run_fresh(
