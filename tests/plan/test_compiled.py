@@ -8,7 +8,7 @@ import pytest
 
 from pytest_torch_compile import Card, Plan, PlannedGraph, PlannedKernel
 from pytest_torch_compile.plan.cards import CARDS
-from pytest_torch_compile.plan.check_plan import _of_card
+from pytest_torch_compile.plan.plan_findings import kernel_findings
 from tests.plan.innocents import CASES
 from tests.plan.together import Case, plans_of
 
@@ -68,7 +68,7 @@ def test_a_card_with_too_little_shared_memory() -> None:
 def test_a_kernel_that_spills_is_a_finding() -> None:
     kernel = PlannedKernel("triton_red_fused_sum_0", ("aten.sum",), registers=255, spills=64, shared_memory=0)
     graph = PlannedGraph("", False, (kernel,), (), 0, (1,))
-    (finding,) = _of_card(Plan("target", "default", "inductor", "2.15", "cuda", planned=(graph,)))
+    (finding,) = kernel_findings(Plan("target", "default", "inductor", "2.15", "cuda", planned=(graph,)))
     assert finding.kind == "structure" and "spills 64 bytes of registers per thread" in finding.message
 
 

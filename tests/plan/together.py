@@ -10,8 +10,9 @@ from pytest_torch_compile import Budget, Plan
 from pytest_torch_compile.legs.calls import as_calls
 from pytest_torch_compile.legs.compiling import Compiling
 from pytest_torch_compile.plan.cards import Card, as_card
-from pytest_torch_compile.plan.check_plan import completed, prepared, run_tasks
-from pytest_torch_compile.plan.collect import Work
+from pytest_torch_compile.plan.completing import completed
+from pytest_torch_compile.plan.fake_leg import Work
+from pytest_torch_compile.plan.tasks import prepared, run_tasks
 
 
 @dataclass(frozen=True)

@@ -10,27 +10,19 @@ from typing import Any
 import torch
 
 from .. import settings
-from .._torch.compiled import uncompiled
 from ..baselines import files as baselines
-from ..budget import Budget
-from ..events import announce, doing
-from ..findings import CompileCheckFailed, CompileUsageError, Finding
+from ..events import announce
+from ..findings import CompileCheckFailed, Finding
 from ..legs.calls import Call
-from ..legs.compiling import Compiling
 from ..observation import Location
 from ..report.safe_text import shell
 from ..report.view import rank
 from ..speed.deciding.exact import AllowMore
 from ..speed.deciding.planned import PlannedChange, compare, label
 from ..speed.fresh_process import leave_plan
-from .cards import as_card
-from .check_plan import completed, plan_text, prepared, run_tasks
-from .collect import Work
+from .completing import plan_text
+from .plan_of_test import plan_of_test
 from .records import Plan
-
-# A plan has no limits for findings of these kinds. Instead, their numbers are compared with the baseline.
-COUNTED_KINDS = frozenset({"graph-break", "recompile", "cudagraph-skip"})
-SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +56,7 @@ def planned_test(
             ``--compile-plan``.
     """
     gpu = str(settings.current.plan)
-    plan = _plan(target, calls, options, gpu)
+    plan = plan_of_test(target, calls, options, gpu)
     if plan.findings:
         announce(plan)
         raise CompileCheckFailed(plan.text, plan, plan.findings)
@@ -88,34 +80,6 @@ def planned_test(
         failure = CompileCheckFailed(plan.text, plan, plan.findings)
     announce(plan)
     return PlannedTest({"test": test, **plan.compared, "entry": entry}, failure)
-
-
-def _plan(target: Any, calls: Sequence[Call], options: Mapping[str, Any], gpu: str) -> Plan:
-    """Plan the calls, and remove the findings whose kinds are in ``COUNTED_KINDS``."""
-    given = dict(options)
-    backend, compile = given.get("backend") or "inductor", given.get("compile")
-    if backend != "inductor" or compile is not None:
-        what = "a function passed as compile=" if compile is not None else f"backend {backend!r}"
-        raise CompileUsageError(
-            f"--compile-plan supports only code that Inductor generates, but this test uses {what}: deselect the test, "
-            "or run it without --compile-plan"
-        )
-    compiling = Compiling(
-        "inductor",
-        given.get("mode"),
-        dict(given["options"]) if given.get("options") is not None else None,
-        given.get("dynamic"),
-        bool(given.get("fullgraph")),
-    )
-    work = Work(compiling, given.get("train", False), given.get("optimizer"), dynamic_dims=given.get("dynamic_dims"))
-    task = prepared(uncompiled(target), calls, work, as_card(gpu), Budget())
-    with doing(f"planning for {gpu}"):
-        ended = run_tasks([task], settings.current.timeout or SECONDS)
-    plan = completed(task, ended.value[0] if ended.value else ended)
-    plan.findings = [finding for finding in plan.findings if finding.kind not in COUNTED_KINDS]
-    plan.budget, plan.rerun = {}, f"{plan.rerun} --compile-plan={gpu.replace(' ', '')}" if plan.rerun else ""
-    plan.text = plan_text(plan)
-    return plan
 
 
 def _entry(test: str, plan: Plan) -> tuple[dict[str, Any], dict[str, Location]]:

@@ -1,0 +1,86 @@
+"""Send targets to the planning process, which creates their plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .._torch import support
+from .._torch.planning import COMPILER, VARIABLE, missing
+from ..budget import Budget
+from ..check.describe import rerun_command, target_name
+from ..disk import TemporaryFolder
+from ..findings import CompileUsageError
+from ..fresh.process import Ended, run_fresh
+from ..legs.calls import Call
+from .cards import Card
+from .collect import planned
+from .fake_leg import Work
+from .records import Plan
+from .shapes import packed_tensors
+from .values import Judge, require_small_and_real
+
+_NOT_PLANNED = ("max_memory_ratio", "max_syncs")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A plan to create: the pickled target and calls, the limits that the plan must meet, and, with ``values=True``,
+    the ``Judge`` that compares the computed values.
+    """
+
+    plan: Plan
+    payload: bytes
+    calls: Sequence[Call]
+    work: Work
+    limits: Budget
+    judge: Judge | None = None
+
+
+def prepared(
+    model: Any, calls: Sequence[Call], work: Work, card: Card, limits: Budget, *, values: bool = False
+) -> Task:
+    """Pickle the model and its calls for the planning process. The values of tensors are included only if ``values`` is
+    true.
+
+    Raises:
+        CompileUsageError: If the plan cannot be created.
+    """
+    if not callable(model):
+        raise CompileUsageError(f"the target is {model!r}, which is not callable; pass a module or a function")
+    if why_not := missing():
+        raise CompileUsageError(f"this machine cannot create a plan: {why_not}")
+    limits = limits.on(support.torch_version())
+    if unknown := [name for name in _NOT_PLANNED if name in limits.limits()]:
+        raise CompileUsageError(f"a plan cannot check {unknown[0]}: remove this limit")
+    if values:
+        require_small_and_real(model, calls)
+    plan = Plan(
+        target_name(model),
+        work.compiling.checked_mode,
+        work.compiling.name,
+        str(torch.__version__),
+        f"planned for {card.name}",
+        budget=limits.limits(),
+        rerun=rerun_command(),
+        gpu=card,
+    )
+    payload = packed_tensors(model, calls, work, values=values)
+    judge_values = Judge(model, calls, work.train, work.optimizer) if values else None
+    return Task(plan, payload, calls, work, limits, judge_values)
+
+
+def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
+    """Run tasks, all for the same GPU, in one fresh process. The ``value`` of the result is a list with one ``Planned``
+    per task.
+    """
+    with TemporaryFolder("torch-compile-plan-") as cache:
+        environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
+        payloads = [(task.payload, task.judge is not None) for task in tasks]
+        preload = [planned.__module__, COMPILER]
+        return run_fresh(
+            planned, payloads, tasks[0].plan.gpu, seconds=timeout, environment=environment, preload=preload
+        )
