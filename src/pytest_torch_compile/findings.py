@@ -70,6 +70,11 @@ class Finding:
         return asdict(self)
 
 
+def categories_of(finding: Finding, breaks: Iterable[GraphBreak]) -> list[str]:
+    """Return the categories of the graph breaks that the finding is about; empty if it is not about a graph break."""
+    return [one.category for one in breaks if finding.kind == "graph-break" and one.location == finding.location]
+
+
 @dataclass(frozen=True)
 class CallReport:
     """One row of the call table: the call, and whether it was compiled, reused a graph, or ran eagerly."""

@@ -13,7 +13,7 @@ import torch
 from .. import settings
 from ..disk import write_atomically
 from ..events import heard_only_by
-from ..findings import CompileCheckFailed
+from ..findings import CompileCheckFailed, categories_of
 from .checking import Checked
 from .undisturbed import undisturbed
 from .verdicts import VERDICTS, Row, short_path, verdict_of
@@ -48,9 +48,6 @@ _NOTES = {
     "failed: remove its mark.\n",
 }
 _WIDTH = 110
-# The start of a message about graph breaks, which is left out of the reason for a known failure because it contains
-# counts.
-_COUNTED = re.compile(r"^graph break \d+ of \d+.*?, \d+ allowed: ")
 
 
 @dataclass
@@ -188,7 +185,9 @@ def _tried(module: str, row: Row, body: str, fast: bool) -> tuple[list[str], str
                 # The path starts at the target's package, because the package may be installed anywhere.
                 path = short_path(place.file, row.target.partition(".")[0])
                 where = f" at {path if path != place.file else Path(path).name}:{place.line}"
-            reason = _COUNTED.sub("", first.message.splitlines()[0])
+            # The message about a graph break contains counts, which would not stay the same.
+            categories = categories_of(first, failed.report.graph_breaks if failed.report else ())
+            reason = categories[0] if categories else first.message.splitlines()[0]
             return sorted({one.kind for one in failed.findings}), f"{reason}{where}"
     return [], ""
 

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from ..diagnose.smallest import parts_of
 from ..diagnose.subject import OutOfTime, Remake, Subject
 from ..disk import TemporaryFolder, write_atomically
 from ..events import doing
-from ..findings import SEVERITIES, CompileReport, Finding, Reproduction
+from ..findings import SEVERITIES, CompileReport, Finding, Reproduction, categories_of
 from ..legs.leg import Work
 from .definitions import Unwritable
 from .script import JUDGES, Script, script
@@ -81,7 +81,7 @@ def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproducti
             reasons.append(f"the time limit of {SECONDS:.0f} s was reached")
             break
         path = _path(report, finding, folder)
-        difference = _kept_if_alike(candidate, path, finding, left)
+        difference = _kept_if_alike(candidate, path, finding, categories_of(finding, report.graph_breaks), left)
         if not difference:
             return Reproduction(str(path), candidate.needs, report.findings.index(finding))
         reasons.append(difference)
@@ -123,9 +123,9 @@ def _path(report: CompileReport, finding: Finding, folder: Path) -> Path:
     return next(path for path in paths if path not in _written)
 
 
-def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: float) -> str:
-    """Run the script, and keep it if its failure has the same kind as ``finding`` and, for a graph break, also the same
-    cause. Return an empty string if the script was kept, and otherwise a short reason.
+def _kept_if_alike(candidate: Script, path: Path, finding: Finding, causes: Sequence[str], seconds: float) -> str:
+    """Run the script, and keep it if its failure has the same kind as ``finding`` and, for a graph break, also one of
+    the ``causes``. Return an empty string if the script was kept, and otherwise a short reason.
     """
     with TemporaryFolder("torch-compile-reproduction-") as place:
         file = place / path.name
@@ -138,7 +138,7 @@ def _kept_if_alike(candidate: Script, path: Path, finding: Finding, seconds: flo
         said = next((line for line in lines if line.startswith(f"AssertionError: {finding.kind}:")), None)
         if status != 1 or said is None:
             return "the script passed" if status == 0 else f"the script ended with {lines[-1][:200]}"
-        if finding.kind == "graph-break" and not any(finding.message.endswith(f": {one}") for one in categories(said)):
+        if finding.kind == "graph-break" and not set(causes) & set(categories(said)):
             return f"the script's graph break has a different cause: {said[:200]}"
         path.parent.mkdir(parents=True, exist_ok=True)
         if candidate.stored:
