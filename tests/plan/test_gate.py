@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pytest_torch_compile.baselines import maintenance
-from pytest_torch_compile.plan import check_plan, gate
+from pytest_torch_compile.plan import gate, tasks
 from pytest_torch_compile.report import document, github
 from pytest_torch_compile.speed import revisions
 from tests.plugin.projects import OPTIONS, SOURCES, other_process
@@ -256,7 +256,7 @@ def test_a_target_that_does_not_compile_is_red_without_a_baseline(project: Proje
 
 
 def test_a_torch_that_cannot_plan_is_said(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check_plan, "missing", lambda: "torch was built without CUDA")
+    monkeypatch.setattr(tasks, "missing", lambda: "torch was built without CUDA")
     project.write()
     result = project.run()
     result.assert_outcomes(failed=1)

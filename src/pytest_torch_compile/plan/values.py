@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from ..check.leg_errors import machine_faults_named
 from ..check.requirements import require_values
 from ..findings import CompileUsageError, Finding
 from ..legs.calls import Call
+from ..legs.eager import eager_run
 from ..legs.leg import Leg, Loss, Work
 from ..legs.references import References
 from ..legs.targets import modules_of
@@ -66,8 +68,9 @@ class Judge:
             text = "\n".join(dict.fromkeys(values.unknown))
             return [*found, Finding("not-observable", message, evidence=text)]
         with machine_faults_named(), sandbox() as box:
-            here = _EagerHere(self, values.eager, box)
-            references = References(here.work, here.ran)
+            calls = [call if self.train else call.under(torch.no_grad) for call in self.calls]
+            work = Work(self.target, calls, self.train, self.optimizer, seed=SEED)
+            references = References(work, cache(partial(_eager_here, work, box, values.eager)))
             comparisons = [
                 references.compared(index, eager, planned, Tolerances())
                 for index, (eager, planned) in enumerate(zip(values.eager, values.planned, strict=False))
@@ -76,28 +79,16 @@ class Judge:
         return found + merged_over_calls(finding for one in comparisons for finding in one.findings)
 
 
-class _EagerHere:
-    """The eager run of the calls in this process, on the CPU. It runs only if a comparison needs its state."""
+def _eager_here(work: Work, box: Sandbox, there: Sequence[CallRecord]) -> Leg:
+    """Run all calls in eager in this process, on the CPU. ``there`` contains the records of the eager run in the
+    planning process.
 
-    def __init__(self, judge: Judge, there: Sequence[CallRecord], box: Sandbox) -> None:
-        calls = [call if judge.train else call.under(torch.no_grad) for call in judge.calls]
-        self.work = Work(judge.target, calls, judge.train, judge.optimizer, seed=SEED)
-        self._there, self._box = there, box
-        self._ended: Leg | None = None
-
-    def ran(self) -> Leg:
-        """Run all calls, unless they have already run, and return this eager run.
-
-        Raises:
-            CompileUsageError: If this run cannot be a reference, because it draws different random numbers from the
-                eager run in the planning process.
-        """
-        if self._ended is None:
-            leg = Leg(self.work, holds_records=True)
-            for index, there in enumerate(self._there):
-                with self._box.watching(leg.world.names):
-                    here = leg.run(index)
-                if "cpu" in here.rng and not torch.equal(here.rng["cpu"], there.rng["cpu"]):
-                    raise CompileUsageError("this process draws different random numbers than the planning process")
-            self._ended = leg
-        return self._ended
+    Raises:
+        CompileUsageError: If this run cannot be a reference, because it draws different random numbers from the eager
+            run in the planning process.
+    """
+    eager = eager_run(work, box, beyond_errors=True)
+    for own, other in zip(eager.records, there, strict=False):
+        if "cpu" in own.rng and not torch.equal(own.rng["cpu"], other.rng["cpu"]):
+            raise CompileUsageError("this process draws different random numbers than the planning process")
+    return eager.leg
