@@ -68,6 +68,7 @@ class LeadIn:
 
     def __init__(self, timer: Any) -> None:
         self._timer = timer
+        self.cuda = timer.cuda
         self.synchronize = timer.synchronize
 
     def block(self, run: Callable[[], object], calls: int) -> tuple[float, float]:
@@ -111,13 +112,12 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
     """Measure the device times of eager and of each slowed version of the compiled code, and the wall times of the
     slowed versions.
     """
-    from pytest_torch_compile.speed.measuring import bench as measure
-    from pytest_torch_compile.speed.measuring import kernels, timing
+    from pytest_torch_compile.speed.measuring import interleaved, kernels, timing
     from pytest_torch_compile.speed.measuring.stack_depth import with_spare_stack
 
     eager, compiled = bench.legs["eager"], bench.legs["compiled"]
     legs = {f"{p}": with_kernel(compiled.run, used * p / 100, bench.device) for p in levels}
-    share = measure.PROFILED_SECONDS / timing.BLOCK_SECONDS
+    share = interleaved.PROFILED_SECONDS / timing.BLOCK_SECONDS
     calls = dict.fromkeys(legs, compiled.calls)
     profiled = {leg: max(6, min(200, round(c * share))) for leg, c in {"eager": eager.calls, **calls}.items()}
     timer = timing.Timer(bench.device)
@@ -127,7 +127,7 @@ def kernel_legs(bench: Any, used: float, levels: list[int]) -> dict[str, Any]:
 
     with timing.quiet_host():
         both = {"eager": eager.run, **legs}
-        device, last = with_spare_stack(kernels.interleaved_sessions, both, profiled, measure.SESSIONS)
+        device, last = with_spare_stack(kernels.interleaved_sessions, both, profiled, interleaved.SESSIONS)
         wall = with_spare_stack(wall_times)
     return {
         leg: {"device": {"eager": runs.micros(device["eager"]), "compiled": runs.micros(device[leg])},

@@ -25,8 +25,8 @@ CONFTEST = """
     import json, math, os
     import pytest
     from pytest_torch_compile.speed import fresh_process as confirm
-    from pytest_torch_compile.speed.measuring import bench as measure
-    from pytest_torch_compile.speed.measuring import turns
+    from pytest_torch_compile.speed.measuring import device_and_versions, turns
+    from pytest_torch_compile.speed.measuring.bench import Bench
     from pytest_torch_compile.speed.sample import Exact, Paired, SpeedSample
 
     ASKED = []
@@ -54,8 +54,8 @@ CONFTEST = """
             yield figures(*names)
 
         described = lambda device: figures("SLOWER").environment
-        monkeypatch.setattr(measure, "environment_of", described)
-        monkeypatch.setattr(measure.Bench, "measure", lambda self, **options: figures("SLOWER"))
+        monkeypatch.setattr(device_and_versions, "environment_of", described)
+        monkeypatch.setattr(Bench, "measure", lambda self, **options: figures("SLOWER"))
         monkeypatch.setattr(confirm, "fresh_samples", again)
         monkeypatch.setattr(turns, "can_be_paused", lambda uuid: "WORKER" in os.environ)
 

@@ -92,6 +92,11 @@ def environment_name(device: str, torch_version: str, cuda: str | None = None) -
     return "_".join([*parts, f"cuda-{cuda}"] if cuda else parts)
 
 
+def name_of(environment: Mapping[str, Any]) -> str:
+    """Return the folder name of an environment that is described by its device and its versions of torch and CUDA."""
+    return environment_name(environment["device"], environment["torch"], environment["cuda"])
+
+
 def plan_environment_name(gpu: str, torch_version: str) -> str:
     """Return the name of the folder for the counts that ``--compile-plan`` predicts for a GPU, such as
     ``plan_H100_torch-2.15``.

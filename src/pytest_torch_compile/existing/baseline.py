@@ -21,11 +21,10 @@ class Baseline:
     def __init__(self, folder: Path, device: str) -> None:
         import torch
 
-        from ..speed.measuring.bench import environment_of
+        from ..speed.measuring.device_and_versions import environment_of
 
-        described = environment_of(torch.device(device))
         self._folder = folder
-        self._environment = baselines.environment_name(described["device"], described["torch"], described["cuda"])
+        self._environment = baselines.name_of(environment_of(torch.device(device)))
         self.stored = baselines.load(folder, self._environment, "existing")
 
     def known(self, row: Row) -> str:

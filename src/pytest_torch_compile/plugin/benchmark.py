@@ -95,7 +95,8 @@ class CompileBenchmark:
         from .._torch.compiling_on_device import compile_threads, reporting_use, timing_in
         from ..legs.keywords import Keywords
         from ..legs.targets import argument_names
-        from ..speed.measuring.bench import BENCH_OPTIONS, TORCH_COMPILE_OPTIONS, device_of, environment_of
+        from ..speed.measuring.bench import BENCH_OPTIONS, TORCH_COMPILE_OPTIONS
+        from ..speed.measuring.device_and_versions import device_of, environment_of
 
         own = {
             "seconds": (seconds, SECONDS),
@@ -175,7 +176,7 @@ class CompileBenchmark:
         """Return this test's stored runs and counts, and the reasons, if any, why new times cannot be compared with
         these runs.
         """
-        test, name = self._item.nodeid, name_of(environment)
+        test, name = self._item.nodeid, baselines.name_of(environment)
         speed = baselines.load(self._baselines, name)
         counted = baselines.load(self._baselines, name, "structure")
         gates = settings.current.perf == "gate" and not settings.current.update_baselines
@@ -276,7 +277,7 @@ class CompileBenchmark:
             warnings.warn(CompileSpeedWarning(f"{test}: {verdict.outcome}: {verdict.reason}"), stacklevel=2)
         result: dict[str, Any] = {
             "test": test,
-            "environment": name_of(environment),
+            "environment": baselines.name_of(environment),
             "outcome": "regressed" if decision.worse else verdict.outcome,
             "summary": wording.summary(decision),
             "changes": [{**asdict(change), "floor": FLOORS[change.metric], "note": ""} for change in verdict.changes],
@@ -320,11 +321,6 @@ def _bench(target: Any, args: Sequence[Any], chosen: Mapping[str, Any]) -> Bench
     same = {name: value for name, value in chosen.items() if name in KEYWORDS.options}
     check_compile(target, calls=[Call(tuple(args), chosen.get("kwargs") or {})], **{**same, "diagnose": "off"})
     raise error
-
-
-def name_of(environment: Mapping[str, Any]) -> str:
-    """Return the name of the folder with an environment's baselines, such as ``cpu_torch-2.13``."""
-    return baselines.environment_name(environment["device"], environment["torch"], environment["cuda"])
 
 
 def require_counted(allow_more: AllowMore | None) -> None:

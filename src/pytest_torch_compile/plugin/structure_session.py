@@ -107,7 +107,6 @@ class StructureSession:
 def _environment(device: str) -> str:
     import torch
 
-    from ..speed.measuring.bench import environment_of
+    from ..speed.measuring.device_and_versions import environment_of
 
-    described = environment_of(torch.device(device))
-    return baselines.environment_name(described["device"], described["torch"], described["cuda"])
+    return baselines.name_of(environment_of(torch.device(device)))

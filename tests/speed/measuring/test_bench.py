@@ -12,7 +12,8 @@ import torch
 
 from pytest_torch_compile import CompileUsageError
 from pytest_torch_compile.speed.measuring import kernels, timing
-from pytest_torch_compile.speed.measuring.bench import Bench, device_of, measure_compile
+from pytest_torch_compile.speed.measuring.bench import Bench, measure_compile
+from pytest_torch_compile.speed.measuring.device_and_versions import device_of
 from pytest_torch_compile.speed.measuring.workload import workload
 
 

@@ -23,8 +23,8 @@ class Timer:
     """A timer for blocks of calls, with CUDA events on a GPU, and with the host clock on other devices."""
 
     def __init__(self, device: torch.device) -> None:
-        self._cuda = device.type == "cuda"
-        if self._cuda:
+        self.cuda = device.type == "cuda"
+        if self.cuda:
             self._began, self._ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def block(self, run: Run, calls: int) -> tuple[float, float]:
@@ -32,13 +32,13 @@ class Timer:
         is enqueued, both in seconds.
         """
         self.synchronize()
-        if self._cuda:
+        if self.cuda:
             self._began.record()
         start = perf_counter()
         for _ in range(calls):
             run()
         host = (perf_counter() - start) / calls
-        if not self._cuda:
+        if not self.cuda:
             return host, host
         self._ended.record()
         self._ended.synchronize()
@@ -46,7 +46,7 @@ class Timer:
 
     def synchronize(self) -> None:
         """Wait until the device is idle."""
-        if self._cuda:
+        if self.cuda:
             torch.cuda.synchronize()
 
 
