@@ -38,6 +38,11 @@ class Settings:
         """
         return "aot_eager" if self.fast and self.backend == "inductor" else self.backend
 
+    @property
+    def gates(self) -> bool:
+        """Whether a regression against a measured baseline fails its test."""
+        return self.perf == "gate" and not self.update_baselines
+
 
 current = Settings()
 

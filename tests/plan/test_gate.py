@@ -297,9 +297,9 @@ def test_with_a_cuda_device_it_measures_as_before(project: Project, monkeypatch:
     monkeypatch.setattr(gate, "planned_test", planned)
     project.write(
         "def test_block(compile_benchmark, monkeypatch):\n"
-        "    from pytest_torch_compile.plugin import benchmark\n"
+        "    from pytest_torch_compile.check import warm_bench\n"
         "    made = []\n"
-        "    monkeypatch.setattr(benchmark, '_bench', lambda *given: made.append(given))\n"
+        "    monkeypatch.setattr(warm_bench, 'warm_bench', lambda *given: made.append(given))\n"
         "    monkeypatch.setattr(compile_benchmark, '_time', lambda bench: print('timed', len(made)))\n"
         "    compile_benchmark(abs, 1)\n"
     )

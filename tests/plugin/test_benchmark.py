@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from pytest_torch_compile import CompileUsageError
-from pytest_torch_compile.plugin.benchmark import require_counted
+from pytest_torch_compile.speed.deciding.exact import require_counted
 from pytest_torch_compile.speed.measuring.bench import measure_compile
 
 pytest.importorskip("pytest_benchmark")

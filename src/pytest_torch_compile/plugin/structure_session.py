@@ -48,7 +48,7 @@ class StructureSession:
             entry = structure.entry(item.nodeid, checks, timings[-1]["counts"] if timings else None)
             environment = _environment(reports[-1].device) if reports else timings[-1]["environment"]
             payload.of(item).structure = {"environment": environment, "entry": entry}
-            if reports and settings.current.perf == "gate" and not settings.current.update_baselines:
+            if reports and settings.current.gates:
                 self._compare(item.nodeid, environment, entry, reports)
         return result
 

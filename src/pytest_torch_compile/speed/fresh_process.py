@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from .. import events
-from ..cache.folder import variables
+from ..cache.folder import INDUCTOR, variables
 from ..child import Child, Ended
 from ..disk import TemporaryFolder, first_free
 from . import gpus
 from .deciding.confirmation import NoFigures
+from .measuring import turns
+from .measuring.device import DeviceBusy
 from .sample import Paired, SpeedSample
 
 SAMPLES = "PYTEST_TORCH_COMPILE_SAMPLES"
@@ -131,6 +133,49 @@ def fresh_samples(
             yield from _as_they_end({pool.submit(measured_on, devices[n % len(devices)]) for n in range(at_most)})
         finally:
             stop.set()
+
+
+def further_samples(
+    child: Child, first: SpeedSample, warn: Callable[[str], None], at_most: int
+) -> Generator[SpeedSample, None, None]:
+    """Measure the test of ``first`` again in fresh processes, and yield the samples. If the first sample used a
+    persistent compile cache, the fresh processes use this cache, too; otherwise, each process starts with an empty
+    cache.
+    """
+    cache = os.environ.get(INDUCTOR) if first.kept_cache else None
+    own = first.environment.get("uuid", "cpu")
+    devices = gpus.own_and_others(own)
+    if turns.can_be_paused(own):
+        # Other tests run at the same time, and this test has reserved memory on this device only.
+        devices, at_most = [own], min(at_most, turns.MOST_AT_ONCE)
+    samples = fresh_samples(_tracking(child), at_most, devices=devices, cache=cache, memory=first.memory)
+    if first.start is None:
+        yield from samples
+    else:  # measure cold starts last, when no other compilation of this test runs
+        for sample in list(samples):
+            yield with_start(child, sample, warn)
+
+
+def with_start(child: Child, sample: SpeedSample, warn: Callable[[str], None]) -> SpeedSample:
+    """Return the sample with the cold and the warm start, or, after a warning, without them if they cannot be
+    measured.
+    """
+    uuid = sample.environment.get("uuid", "cpu")
+    try:
+        with turns.measuring(uuid):
+            return replace(sample, start=cold_and_warm_start(_tracking(child), uuid))
+    except (NoFigures, DeviceBusy) as error:
+        warn(f"the cold start was not measured: {error}")
+        return sample
+
+
+def _tracking(child: Child) -> Child:
+    """Return a child that does not fail on a regression. The fresh process gets the memory that torch keeps here."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return child.with_options(compile_perf="track")
 
 
 @contextmanager

@@ -11,12 +11,13 @@ In a plan (``check_plan``), nothing is timed, so every quantity is deterministic
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...baselines.structure import GUARDS_NUMBER, GUARDS_SHARE
-from ...findings import FindingKind
+from ...findings import CompileUsageError, FindingKind
 from ..sample import Exact
 from .constants import (
     GUARD_MICROSECONDS,
@@ -79,6 +80,28 @@ NAMES = tuple(quantity.name for quantity in QUANTITIES)
 BYTES = frozenset({"memory", "bytes_moved"})
 # A decrease in these quantities is a regression, because the code may no longer run in CUDA graphs.
 KEPT = {"cuda_graphs"}
+
+
+def require_counted(allow_more: AllowMore | None) -> None:
+    """Check the names and values in ``allow_more``.
+
+    Raises:
+        CompileUsageError: If a name is unknown or a value is invalid. The message shows valid names or values.
+    """
+    for name, allowed in (allow_more or {}).items():
+        if name not in NAMES:
+            near = difflib.get_close_matches(name, NAMES, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(NAMES)}"
+            raise CompileUsageError(f"allow_more: {name!r} is not a counted quantity: {hint}")
+        if allowed is not None and name in KEPT:
+            raise CompileUsageError(
+                f"allow_more: {name} can only be None, which turns off the comparison of this count; a number has no "
+                "use, because only a decrease is a regression"
+            )
+        if allowed is not None and not (isinstance(allowed, (int, float)) and allowed >= 0):
+            raise CompileUsageError(
+                f"allow_more: {name} is {allowed!r}; it must be a count such as 10, a fraction such as 0.05, or None"
+            )
 
 
 @dataclass(frozen=True)

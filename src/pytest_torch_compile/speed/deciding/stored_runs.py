@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from ...baselines import files as baselines
+from ...baselines import structure
+from ...findings import CompileCheckFailed
 from ..sample import SCHEMA_VERSION, Run, SpeedSample, Times
 from .constants import ENOUGH_DEVICES, MAX_RUNS
 
@@ -15,10 +19,39 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True)
 class StoredTest:
-    """One test's stored runs, oldest first, and all its recorded counts."""
+    """One test's stored runs, oldest first, and all its recorded counts.
+
+    ``problems`` lists the reasons, if any, why the times of a new run cannot be compared with the stored runs. If there
+    are no stored runs, ``missing`` is the reason.
+    """
 
     runs: Sequence[Run] = ()
     counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    problems: Sequence[str] = ()
+    missing: str = ""
+
+
+def stored_test(
+    folder: Path, test: str, environment: Mapping[str, Any], *, kept_cache: bool, gates: bool
+) -> StoredTest:
+    """Return the part of an environment's baselines that is about one test. ``kept_cache`` is whether the new run can
+    use a persistent compile cache.
+
+    Raises:
+        CompileCheckFailed: If ``gates`` is true and a baseline file cannot be read.
+    """
+    name = baselines.name_of(environment)
+    speed, counted = baselines.load(folder, name), baselines.load(folder, name, "structure")
+    if (problem := speed.problem or counted.problem) and gates:
+        raise CompileCheckFailed(f"the baseline cannot be used: {problem}", None)
+    runs = runs_of(speed.entries.get(test))
+    problems = [unknown_device(runs, environment.get("uuid", "")), other_cache(runs, kept_cache)]
+    return StoredTest(
+        runs,
+        structure.counts_of(counted.entries.get(test), environment["python"]),
+        [problem for problem in problems if problem],
+        f"the baseline {speed.path} has no entry for this test" if speed.entries else speed.missing,
+    )
 
 
 def _ours(entry: Mapping[str, Any] | None) -> Mapping[str, Any]:

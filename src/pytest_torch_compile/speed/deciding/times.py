@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
 from ...findings import FindingKind
 from ..sample import Run
@@ -66,6 +66,10 @@ class Change:
     compilations: int
     against: str = ""
     outcome: Outcome = "pass"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the change as JSON-ready data, with the size below which a change does not count."""
+        return {**asdict(self), "floor": FLOORS[self.metric], "note": ""}
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
+from ...findings import CompileCheckFailed, Finding
 from ...report.safe_text import shell
 from ..sample import Run, SpeedSample
 from .confirmation import Decision
@@ -80,6 +81,26 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
         parts += ["", place]
     parts += ["", f"If this is intended, run: pytest {shell(test)} --compile-perf=track --compile-update-baselines"]
     return "\n".join(parts)
+
+
+def failure(test: str, decision: Decision, stored: StoredTest) -> CompileCheckFailed:
+    """Return the exception that fails a test, with one finding for each regression of a count or a time."""
+    findings = [
+        Finding(
+            difference.quantity.kind,
+            str(difference),
+            subject=difference.quantity.name,
+            measured=difference.after,
+            limit=difference.before,
+        )
+        for difference in decision.worse
+    ]
+    evidence, hint = table(stored.runs, decision.samples), where(decision, stored.runs)
+    findings += [
+        Finding(METRICS[change.metric][1], headline(change), evidence=evidence, hint=hint)
+        for change in decision.times.changed("regressed")
+    ]
+    return CompileCheckFailed(explain(test, decision, stored), None, findings)
 
 
 def summary(decision: Decision) -> str:
