@@ -19,8 +19,14 @@ from .in_child import is_child
 _NOTHING: acceptance.Entry = {"breaks": {}, "recompiles": {}}
 
 
+def begin(config: pytest.Config) -> None:
+    """Register the hooks if ``compile-accepted.json`` exists or ``--compile-accept`` is set."""
+    if settings.current.accept or (config.rootpath / acceptance.FILE_NAME).exists():
+        config.pluginmanager.register(AcceptanceSession(config.rootpath), "torch-compile-accept")
+
+
 class AcceptanceSession:
-    """The hooks for ``compile-accepted.json``, registered if this file exists or ``--compile-accept`` is set.
+    """The hooks for ``compile-accepted.json``.
 
     Only the entries of tests that ran and passed are changed, because it is unknown which entries the other tests need.
     """

@@ -12,11 +12,18 @@ from typing import Any
 
 import pytest
 
-from .. import __version__
+from .. import __version__, settings
 from ..findings import CompileUsageError
 from ..report import document, render, results
 from ..report.safe_text import terminal
-from . import payload, unwritten
+from . import payload, torchrun, unwritten
+
+
+def begin(config: pytest.Config) -> None:
+    """Register the collector if ``--compile-report`` is set, in the process that reports for all others."""
+    if settings.current.report and torchrun.leads(config):
+        folder = settings.below_root(config.rootpath, settings.current.report)
+        config.pluginmanager.register(Collector(folder, config), "torch-compile-report")
 
 
 class Collector:

@@ -10,12 +10,26 @@ import pytest
 from .. import settings
 from .._torch.stuck import main_frames, place_of, stack_text
 from ..child import Ended
-from . import payload
-from .in_child import child_for
+from . import payload, usage
+from .in_child import child_for, is_child
 
 # The default time limit for a whole test, and the extra time for its process to start, in seconds.
 SECONDS = 1800.0
 TO_START = 60.0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Under ``--compile-isolate``, run the test in a separate process."""
+    if not settings.current.isolate or is_child(item.config) or not usage.uses_plugin(item):
+        return None
+    if usage.shows_existing(item):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in run(item):
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 def run(item: pytest.Item) -> list[pytest.TestReport]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -10,9 +11,44 @@ from typing import Any
 import pytest
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+from .. import settings
 from ..findings import FINDING_KINDS, NO_LONGER_FAILS, NO_VERDICT, CompileCheckFailed, CompileUsageError
 
 MARKER = "compile_known_failure"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line(
+        "markers",
+        f"{MARKER}(reason, kind=None, torch=None): mark a test whose check is known to fail; the test fails if the "
+        "check passes",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Reject a test with an invalid marker."""
+    require_valid(item)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Do not diagnose a failure that is expected."""
+    with settings.undiagnosed() if read(item) else nullcontext():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Apply the test's markers to its outcome."""
+    report = yield
+    if call.when == "call" and (failures := read(item)):
+        apply(report, call.excinfo.value if call.excinfo else None, failures)
+    return report
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,34 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import usage
 
 SECONDS = 1.0  # how often to check whether the parent is still running
 PARENT = os.getppid()  # read at import: if the parent has already exited by now, this module cannot detect its exit
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
+    """When a pytest-xdist worker collects a test file that uses the plugin, make sure that the worker exits soon after
+    its controller exits.
+    """
+    if hasattr(parent.config, "workerinput") and usage.names_plugin(module_path):
+        end_with_session()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    """The same before a test that uses the plugin, whose file may not show this."""
+    if hasattr(item.config, "workerinput") and usage.uses_plugin(item):
+        end_with_session()
+    return (yield)
 
 
 @cache

@@ -10,7 +10,7 @@ import pytest
 
 from .. import settings
 from ..findings import CompileUsageError
-from . import payload
+from . import collected_tests, payload, unwritten
 
 if TYPE_CHECKING:
     from ..legs.calls import Call
@@ -19,6 +19,21 @@ if TYPE_CHECKING:
 
 class CompilePlanWarning(UserWarning):
     """Issued if a planned test has no baseline."""
+
+
+def begin(config: pytest.Config) -> None:
+    """Register the hooks of ``--compile-plan`` if the option is set."""
+    if settings.current.plan:
+        from ..plan.planned_counts import PlanSession
+
+        folder = settings.below_root(config.rootpath, settings.current.baselines)
+        session = PlanSession(folder, _planned, collected_tests.plannable_tests, unwritten.say)
+        config.pluginmanager.register(session, "torch-compile-plan")
+
+
+def _planned(reporter: pytest.TerminalReporter) -> list[tuple[bool, dict[str, Any]]]:
+    """Return a (passed, result) pair for each test that was planned, under ``--compile-plan``."""
+    return [(report.passed, result) for report, sent in payload.received(reporter) for result in sent.plans]
 
 
 def compare_plan(

@@ -13,18 +13,26 @@ import pytest
 from .. import settings
 from ..baselines import files as baselines
 from ..baselines import structure
-from ..check.judge import graph_break_finding
+from ..disk import remove_leftovers
 from ..events import listening
 from ..findings import CompileCheckFailed, CompileReport
-from ..plan.records import Plan
 from ..report.failure_text import finding_text
 from ..report.safe_text import shell, terminal
-from . import payload, unwritten
+from . import payload, torchrun, unwritten
 from .usage import shows_existing
 
 
+def begin(config: pytest.Config) -> None:
+    """Register the hooks if ``--compile-perf`` or ``--compile-update-baselines`` is set."""
+    if settings.current.perf == "off" and not settings.current.update_baselines:
+        return
+    if torchrun.leads(config):
+        remove_leftovers(settings.below_root(config.rootpath, settings.current.baselines), nested=True)
+    config.pluginmanager.register(StructureSession(config.rootpath), "torch-compile-structure")
+
+
 class StructureSession:
-    """The hooks for structure baselines, registered if ``--compile-perf`` or ``--compile-update-baselines`` is set.
+    """The hooks for structure baselines.
 
     Under ``--compile-perf=gate``, a test fails if its checks have a new graph break, or more graphs, recompiles, guards
     or CUDA graph skips than the baseline, even if the test's budget allows them. Other changes are listed at the end.
@@ -38,6 +46,8 @@ class StructureSession:
         """Record the counts of a test that passed. Under ``--compile-perf=gate``, compare them with the baseline."""
         if shows_existing(item):  # checks of --compile-existing have a separate baseline
             return (yield)
+        from ..plan.records import Plan  # not at the start of every session, which would take longer
+
         reports: list[CompileReport] = []
         with listening(reports.append):
             result = yield
@@ -53,6 +63,8 @@ class StructureSession:
         return result
 
     def _compare(self, test: str, environment: str, entry: structure.Entry, reports: list[CompileReport]) -> None:
+        from ..check.judge import graph_break_finding
+
         stored = baselines.load(self._folder, environment, "structure")
         if stored.problem:
             raise CompileCheckFailed(f"the baseline cannot be used: {stored.problem}", None)

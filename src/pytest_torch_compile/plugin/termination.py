@@ -10,13 +10,24 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Generator
 from typing import Any
 
 import pytest
 
+from . import usage
+
 # `timeout` and some CI runners send a signal to the process and then to its group; both signals count as one request.
 ONE_REQUEST_SECONDS = 0.5
 MESSAGE = "the process was terminated (SIGTERM)"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Handle SIGTERM from the first test that uses the plugin. A pytest-xdist worker ends with its controller."""
+    if usage.uses_plugin(item) and not hasattr(item.config, "workerinput"):
+        end_in_order(item.config)
+    return (yield)
 
 
 def end_in_order(config: pytest.Config) -> None:

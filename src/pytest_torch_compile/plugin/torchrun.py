@@ -15,7 +15,7 @@ import pytest
 
 from .. import child
 from ..ranks.launched import Others, launch, others
-from . import termination, usage
+from . import in_child, termination, usage
 from .orphaned import PARENT, end_with_session
 
 # The maximum number of seconds for which a test continues on another rank after it has ended on rank 0.
@@ -60,6 +60,17 @@ def follows(config: pytest.Config) -> bool:
     return here is not None and here.rank > 0 and takes_part(config)
 
 
+def leads(config: pytest.Config) -> bool:
+    """Return whether this process shows and stores the results of the run. A pytest-xdist worker, a child process and a
+    rank other than 0 leave this to another process.
+    """
+    return _is_first_process(config) and not follows(config)
+
+
+def _is_first_process(config: pytest.Config) -> bool:
+    return not hasattr(config, "workerinput") and not in_child.is_child(config)
+
+
 def begin(config: pytest.Config) -> None:
     """On ranks other than 0, reset the options that make plugins write files, before the plugins read these options."""
     if follows(config):
@@ -83,6 +94,17 @@ def was_asked_to_end(config: pytest.Config) -> bool:
     asked = config.stash.get(_ASKED, [])
     _stop_noting(config)
     return bool(asked)
+
+
+def join(config: pytest.Config) -> None:
+    """If a launcher started this process as one of several ranks, register the hooks that connect the ranks. Otherwise,
+    act on a SIGTERM that was recorded.
+    """
+    asked = was_asked_to_end(config)
+    if _is_first_process(config) and takes_part(config):
+        config.pluginmanager.register(LaunchedSession(config, asked), "torch-compile-launched")
+    elif asked:
+        signal.raise_signal(signal.SIGTERM)
 
 
 def _stop_noting(config: pytest.Config) -> None:

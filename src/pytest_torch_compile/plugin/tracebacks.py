@@ -11,6 +11,12 @@ from .. import __name__ as PACKAGE
 from ..findings import CompileCheckFailed, CompileUsageError
 
 
+def begin(config: pytest.Config) -> None:
+    """Hide the frames unless ``--full-trace`` is set."""
+    if not config.getoption("fulltrace", False):
+        config.pluginmanager.register(OwnFramesHidden(), "torch-compile-tracebacks")
+
+
 class OwnFramesHidden:
     """The hook that shortens the tracebacks of failed checks and usage errors, and leaves all other tracebacks
     unchanged. The hook is registered unless ``--full-trace`` is set.

@@ -12,16 +12,17 @@ from typing import Any
 
 import pytest
 
+from .. import settings
 from . import options, usage
 
 VARIABLE = "PYTEST_XDIST_WORKER"
 _NAME: pytest.StashKey[str] = pytest.StashKey()
 
 
-def as_many_as_can_compile(config: pytest.Config) -> int | None:
-    """Return the number of workers for ``-n auto``, or None for pytest-xdist's default.
-
-    The workers of a GPU compile at the same time, and measure one after another.
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """With ``-n auto`` and ``--compile-perf``, start as many workers as can compile at the same time. The workers of a
+    GPU compile at the same time, and measure one after another.
     """
     if options.read(config).perf == "off":
         return None
@@ -30,13 +31,15 @@ def as_many_as_can_compile(config: pytest.Config) -> int | None:
     return workers()
 
 
-def share_a_gpu(config: pytest.Config, baselines: Path) -> None:
-    """Assign a GPU to a worker, and enable pytest-benchmark, which is normally disabled in workers. A process that was
-    started to confirm a change shares a GPU with the workers, too.
+def begin(config: pytest.Config) -> None:
+    """With ``--compile-perf``, assign a GPU to a worker, and enable pytest-benchmark, which is normally disabled in
+    workers. A process that was started to confirm a change shares a GPU with the workers, too.
 
     pytest-benchmark disables itself if ``PYTEST_XDIST_WORKER`` is set when pytest is configured, so this variable is
     removed until the session starts.
     """
+    if settings.current.perf == "off":
+        return
     from ..speed.fresh_process import CONFIRMS
     from ..speed.gpus import ONE_THREAD, THREADS, give_worker_a_gpu, visible
     from ..speed.measuring.cores import leave_free
@@ -49,7 +52,10 @@ def share_a_gpu(config: pytest.Config, baselines: Path) -> None:
         if uuid:
             register(uuid, pausable=True)
             leave_free(len(visible()))
-            config.pluginmanager.register(SharedGpu(uuid, baselines), "torch-compile-shared-gpu")
+            config.pluginmanager.register(
+                SharedGpu(uuid, settings.below_root(config.rootpath, settings.current.baselines)),
+                "torch-compile-shared-gpu",
+            )
             if THREADS not in os.environ:  # the workers use all cores, so each compiler needs only one
                 os.environ.update({THREADS: "1", ONE_THREAD: "1"})
     elif confirms := os.environ.get(CONFIRMS):
@@ -72,10 +78,11 @@ class SharedGpu:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         """Reserve the memory of a speed test; a test without a baseline gets the GPU for itself."""
+        from ..speed.measuring.turns import memory_for_test, use_again
+
+        use_again(self.uuid)
         if not usage.is_speed_test(item):
             return (yield)
-        from ..speed.measuring.turns import memory_for_test
-
         with memory_for_test(self.uuid, self.needed.get(item.nodeid) or None):
             try:
                 return (yield)
@@ -86,7 +93,7 @@ class SharedGpu:
                         torch.cuda.empty_cache()
 
 
-def say_so_again(config: pytest.Config) -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
     """Restore ``PYTEST_XDIST_WORKER``, because the user's tests may read it."""
-    if _NAME in config.stash:
-        os.environ[VARIABLE] = config.stash[_NAME]
+    if _NAME in session.config.stash:
+        os.environ[VARIABLE] = session.config.stash[_NAME]
