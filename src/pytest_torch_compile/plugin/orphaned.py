@@ -31,7 +31,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """The same before a test that uses the plugin, whose file may not show this."""
+    """At the latest, make sure of this before a test that uses the plugin, whose file need not name the plugin."""
     if hasattr(item.config, "workerinput") and usage.uses_plugin(item):
         end_with_session()
     return (yield)
