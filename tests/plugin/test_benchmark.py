@@ -74,6 +74,7 @@ TESTS = """
 def imported() -> None:
     """Sessions run in this process and forget what they import, which torch does not survive twice."""
     importlib.import_module("pytest_torch_compile.check.check_compile")
+    importlib.import_module("pytest_torch_compile.speed.measured_test")  # conftest.py replaces functions of its modules
     measure_compile(lambda x: x * 2, torch.ones(3), backend="eager", seconds=0.01)
 
 
