@@ -5,8 +5,8 @@ fresh processes, and decide the result. This module does not import pytest.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,12 +17,13 @@ from ..baselines.files import name_of
 from ..cache.folder import empty_cache, is_kept
 from ..child import Child
 from ..findings import CompileCheckFailed
-from . import fresh_process, gpus
+from . import fresh_process
 from .deciding import exact, stored_runs, times, wording
 from .deciding.confirmation import Decision, decide
 from .deciding.stored_runs import StoredTest
-from .measuring import cores, turns
+from .measuring import turns
 from .measuring.device import DeviceBusy
+from .measuring.sharing import sharing_the_device
 from .sample import PRECISION, SECONDS, SpeedSample
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _measured_here(test: SpeedTest, stored: StoredTest, confirms: bool) -> tuple
     # A process that cannot be paused compiles in its turn, so that it does not disturb other measurements.
     compiling = nullcontext() if turns.can_be_paused(test.uuid) else turns.measuring(test.uuid)
     with nullcontext() if kept else empty_cache(), compiling:
-        with _sharing_the_device(test):
+        with sharing_the_device(test.uuid, test.mode):
             bench = test.warm_up()
         with turns.measuring(test.uuid):
             sample = bench.measure(seconds=test.seconds, precision=test.precision)
@@ -119,22 +120,6 @@ def _measured_here(test: SpeedTest, stored: StoredTest, confirms: bool) -> tuple
     del bench
     turns.stop_using(test.uuid)  # until the next test, so that a process that measures does not delay the decision
     return replace(sample, kept_cache=kept), timed
-
-
-@contextmanager
-def _sharing_the_device(test: SpeedTest) -> Iterator[None]:
-    """Inside the ``with`` block, a compilation shares a GPU and the cores with other processes."""
-    from .._torch.compiling_on_device import compile_threads, reporting_use, timing_in
-
-    with ExitStack() as stack:
-        if "uuid" in test.environment:
-            stack.enter_context(timing_in(partial(turns.choosing, test.uuid)))
-        if turns.can_be_paused(test.uuid) and cores.are_free():
-            use = partial(turns.stop_using, test.uuid), partial(turns.use_again, test.uuid)
-            stack.enter_context(reporting_use(*use))
-        if os.environ.get(gpus.ONE_THREAD) and test.mode.startswith("max-autotune"):
-            stack.enter_context(compile_threads(gpus.AUTOTUNE_THREADS))
-        yield
 
 
 def _decision(test: SpeedTest, stored: StoredTest, sample: SpeedSample, confirms: bool) -> Decision:

@@ -170,7 +170,7 @@ def use_again(uuid: str) -> None:
 
 def _pausing(uuid: str) -> str:
     """Return the name of the lock that a process holds while it pauses others."""
-    return f"{uuid}-pausing"
+    return f"pausing-{uuid}"
 
 
 @contextmanager
