@@ -155,6 +155,23 @@ def test_a_process_that_compiles_on_the_cpu_continues_until_it_uses_the_device(s
         assert is_paused(process)
 
 
+def test_paused_processes_get_a_second_before_the_next_measurement(start: Start, tmp_path: Path) -> None:
+    start(COMPILES, "GPU-1", str(tmp_path / "it"))
+    turns.register("GPU-1", pausable=False)
+    assert goes_on(tmp_path / "it")
+    with turns.measuring("GPU-1"):
+        end = time.monotonic()
+    assert float((tmp_path / "it").read_text()) > end, "the process ran before the next one could measure"
+    assert not device.is_held("GPU-1")
+
+
+def test_without_paused_processes_the_next_measurement_starts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns.time, "sleep", lambda seconds: pytest.fail(f"slept for {seconds} s"))
+    turns.register("GPU-1", pausable=False)
+    with turns.measuring("GPU-1"):
+        pass
+
+
 def test_a_choice_during_a_compilation_leaves_the_process_running(start: Start, tmp_path: Path) -> None:
     turns.register("GPU-1", pausable=True)
     turns.stop_using("GPU-1")

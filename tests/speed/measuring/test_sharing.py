@@ -1,0 +1,62 @@
+"""A compilation that shares a device says when it uses the device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from pytest_torch_compile.speed import gpus
+from pytest_torch_compile.speed.measuring import cores, sharing, turns
+
+pytest.importorskip("torch._inductor.fx_passes.pad_mm")
+
+
+@pytest.fixture
+def reported(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    events: list[str] = []
+    monkeypatch.setattr(turns, "stop_using", lambda uuid: events.append(f"{uuid} is free"))
+    monkeypatch.setattr(turns, "use_again", lambda uuid: events.append(f"{uuid} is in use"))
+    monkeypatch.setattr(turns, "can_be_paused", lambda uuid: True)
+    monkeypatch.setenv(cores.ALL, "0,1,2")
+    yield events
+    torch.compiler.reset()
+
+
+def compile_something() -> None:
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(3))
+
+
+def test_a_process_that_leaves_cores_free_reports_its_compilation(reported: list[str]) -> None:
+    with sharing.sharing_the_device("GPU-1", "default"):
+        compile_something()
+    assert reported == ["GPU-1 is free", "GPU-1 is in use"]
+
+
+@pytest.mark.parametrize("reason", ["no cores are left free", "the process cannot be paused"])
+def test_other_processes_report_nothing(reported: list[str], monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    if reason == "no cores are left free":
+        monkeypatch.delenv(cores.ALL)
+    else:
+        monkeypatch.setattr(turns, "can_be_paused", lambda uuid: False)
+    with sharing.sharing_the_device("GPU-1", "default"):
+        compile_something()
+    assert reported == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "reduced", "processes"),
+    [("max-autotune", True, "8"), ("default", True, "1"), ("max-autotune", False, "1")],
+)
+def test_autotuning_has_more_processes_if_this_run_reduced_them(
+    mode: str, reduced: bool, processes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(gpus.THREADS, "1")
+    monkeypatch.delenv(gpus.ONE_THREAD, raising=False)
+    if reduced:
+        monkeypatch.setenv(gpus.ONE_THREAD, "1")
+    with sharing.sharing_the_device("cpu", mode):
+        assert os.environ[gpus.THREADS] == processes
+    assert os.environ[gpus.THREADS] == "1"
