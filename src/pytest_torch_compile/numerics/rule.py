@@ -188,7 +188,7 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
     ]
     if errors.count < SYSTEMATIC_FROM or own <= NOISY_FROM * scale:
         return measures
-    if scale > 0:
+    if scale > 0 and not cancels:
         # Rounding does not average out if a single large element determines the slope.
         noise = SCALE_NOISE * own / scale / math.sqrt(errors.carrying)
         limit = max(SCALE_OWN * abs(errors.slope_eager), noise, SCALE_ROUNDING)
