@@ -10,7 +10,7 @@ from .._torch.sandbox import Sandbox, sandbox
 from ..findings import CallReport, CompileUsageError
 from ..legs.check import Check
 from ..legs.eager import Eager, eager_run
-from ..legs.leg import Leg, Work
+from ..legs.leg import Leg
 from ..legs.outcome import not_restorable
 from ..legs.references import References
 from ..numerics import Comparison
@@ -86,15 +86,11 @@ def _compiled_beside(eager: Eager, check: Check, box: Sandbox) -> Run:
         if expected.error is not None or actual.error is not None:
             break
     else:
-        _require_backward(work, eager.leg)
+        if work.train and not eager.leg.went_backward:
+            raise CompileUsageError(
+                "train=True, but no call has an output that requires grad, so there are no gradients to compare; use "
+                "parameters or inputs that require grad (x.requires_grad_())"
+            )
     run.not_restorable = not_restorable(eager.records[-1], work.calls[len(eager.records) - 1])
     run.seen.not_observable += [*world.not_observable(), *references.not_judged()]
     return run
-
-
-def _require_backward(work: Work, eager: Leg) -> None:
-    if work.train and not eager.went_backward:
-        raise CompileUsageError(
-            "train=True, but no call has an output that requires grad, so there are no gradients to compare; use "
-            "parameters or inputs that require grad (x.requires_grad_())"
-        )

@@ -76,6 +76,7 @@ def compile_guard(
             yield block.seen
         ended = True
     report = report_of_block(name, block, budget)
+    # A block that the time limit has ended is incomplete, so its counts are not judged.
     report.findings = findings_of_block(block, budget, own, cudagraphs=cudagraphs) if ended else limit.findings
     if settings.current.repro and report.findings:
         report.diagnosis.append(GUARDED)

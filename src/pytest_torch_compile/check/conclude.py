@@ -24,15 +24,11 @@ def conclude(report: Report) -> Report:
     announce(report)
     if not_compared := report.numerics.not_compared:
         warning = CompileCheckWarning(not_compared_text(report.target, not_compared))
-        warnings.warn(warning, stacklevel=_callers_level())
+        # The warning is shown at the line that called this package, however many of its functions are in between.
+        package, level, frame = __package__.partition(".")[0], 1, sys._getframe()
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+            level, frame = level + 1, frame.f_back
+        warnings.warn(warning, stacklevel=level)
     if report.findings:
         raise CompileCheckFailed(report.text, report, report.findings)
     return report
-
-
-def _callers_level() -> int:
-    """Return the ``stacklevel`` with which ``conclude`` shows a warning at the line that called this package."""
-    package, level, frame = __package__.partition(".")[0], 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
-        level, frame = level + 1, frame.f_back
-    return level

@@ -51,22 +51,17 @@ def judge(
     """
     findings = _graph_breaks(seen.graph_breaks, budget, stopped_at) + not_observable(seen.undecided)
     findings += _recompiles(seen.recompiles, budget, dynamic)
+    # A later entry of a dictionary replaces an earlier one, so in reverse order the first fallback remains.
     first_of_each_frame = {(f.frame, f.location): f for f in reversed(seen.fallbacks)}
     fallbacks = [_fallback(fallback, torch_limit) for fallback in reversed(first_of_each_frame.values())]
     findings += caused(fallbacks, deviations, LIMITS)
     if not aborted:
         setting = first_of(deviations, SWALLOWS)
-        findings += [_swallowed(one, setting) if one.swallowed else _failed(one) for one in seen.errors]
+        findings += [_compile_error(error, setting) for error in seen.errors]
         from_cache = seen.cache.fx_hits or seen.cache.aot_hits
         if expects_graphs and not (seen.graphs or from_cache or seen.errors or seen.undecided):
             findings += caused([_nothing_compiled(seen)], deviations, SWITCHED_OFF)
     return findings + (_cudagraph_skips(seen.cudagraph_skips, seen.cudagraph_runs) if cudagraphs else [])
-
-
-def _number(limit: int | Mapping[str, int]) -> int:
-    if isinstance(limit, Mapping):
-        raise TypeError("the budget depends on the torch version: use judge(budget.on(version))")
-    return limit
 
 
 def not_observable(undecided: Sequence[str]) -> list[Finding]:
@@ -138,7 +133,9 @@ def _captured_by_fullgraph(finding: Finding, stopped_at: Location, breaks: Seque
 
 
 def _recompiles(recompiles: Sequence[Recompile], budget: Budget, dynamic: bool | None) -> list[Finding]:
-    allowed, total = _number(budget.max_recompiles), len(recompiles)
+    allowed, total = budget.max_recompiles, len(recompiles)
+    if isinstance(allowed, Mapping):
+        raise TypeError("the budget depends on the torch version: use judge(budget.on(version))")
     if total <= allowed:
         return []
     causes = Counter(recompile.guards[0].cause for recompile in recompiles if recompile.guards)
@@ -201,25 +198,24 @@ def _fallback(fallback: EagerFallback, limit: int) -> Finding:
     )
 
 
-def _swallowed(error: CompileError, setting: Deviation | None) -> Finding:
-    summary = error.message.strip().splitlines() or [error.error]
+def _compile_error(error: CompileError, setting: Deviation | None) -> Finding:
+    """Return the finding for an error of the compiler. ``setting`` is the setting because of which torch swallows such
+    errors.
+    """
+    text = " ".join((error.message.strip().splitlines() or [error.error])[:3])
+    if not error.swallowed:
+        evidence = text if text.startswith(error.error) else f"{error.error}: {text}"
+        message = f"the compilation of {error.frame} raised {error.error}"
+        return Finding("compile-error", message, error.location, evidence, advice.FIND_STAGE, subject=error.frame)
     by = f"\nthe error was swallowed because {setting}" if setting else ""
     return Finding(
         "eager-fallback",
         f"the compilation of {error.frame} failed, but the error was swallowed and the function ran eagerly",
         error.location,
-        f"{error.error}: {' '.join(summary[:3])}{by}",
+        f"{error.error}: {text}{by}",
         advice.SURFACE_ERRORS,
         subject=error.frame,
     )
-
-
-def _failed(error: CompileError) -> Finding:
-    summary = error.message.strip().splitlines() or [error.error]
-    text = " ".join(summary[:3])
-    evidence = text if text.startswith(error.error) else f"{error.error}: {text}"
-    message = f"the compilation of {error.frame} raised {error.error}"
-    return Finding("compile-error", message, error.location, evidence, advice.FIND_STAGE, subject=error.frame)
 
 
 def _nothing_compiled(seen: Observation) -> Finding:

@@ -62,10 +62,12 @@ def require_factory(optimizer: Callable[..., Any] | None) -> None:
 
 def _require_same_device(work: Work) -> None:
     devices = {p.device.type for m in modules_of(work.target).values() for p in m.parameters()}
+    # Without parameters, or with parameters on several devices, the model does not determine where inputs belong.
     if len(devices) != 1:
         return
     for number, call in enumerate(work.calls, 1):
         for path, tensor in flatten((call.args, dict(call.kwargs)), "input").tensors.items():
+            # torch accepts a tensor without dimensions on the CPU together with tensors on another device.
             if tensor.device.type not in devices and tensor.ndim:
                 raise CompileUsageError(
                     f"call {number}: {path} is on {tensor.device}, but the model "

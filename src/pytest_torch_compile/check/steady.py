@@ -24,6 +24,7 @@ def require_warmup(warmup: int | None, calls: int) -> None:
     """
     if warmup is None:
         return
+    # ``True`` is an int in Python, and would silently mean one call.
     if isinstance(warmup, bool) or not isinstance(warmup, int) or not 0 < warmup < calls:
         raise CompileUsageError(
             f"warmup={warmup!r} with {count(calls, 'call')}: warmup must be at least 1 and less than the number "
