@@ -129,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     examined = commands.add_parser(
         "doctor", help="show which checks are available on this machine, and why others are not"
     )
-    examined.set_defaults(run=_doctor)
+    examined.set_defaults(run=doctor.run)
     for name, one in commands.choices.items():
         zero, other = (text.replace("`", "") for text in STATUSES[name])
         one.epilog = f"Exit status 0: {zero}; {f'1: {other}; ' if other else ''}2: {STATUS_2}."
@@ -196,9 +196,3 @@ def _prune(options: argparse.Namespace) -> int:
     if lines and not options.write:
         print("nothing was removed; run the command again with --write to remove these entries")
     return 0
-
-
-def _doctor(options: argparse.Namespace) -> int:
-    lines = doctor.examine()
-    print(*(terminal(str(line)) for line in lines), sep="\n")
-    return int(any(line.status == "no" and line.needed for line in lines))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import sys
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
+
+from ..report.safe_text import terminal
 
 OLDEST, NEWEST = (2, 6), (2, 15)
 
@@ -25,6 +28,13 @@ class Line:
 
     def __str__(self) -> str:
         return f"{self.status:4}  {self.subject:18}  {self.text}"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the inspected components. Return 1 if something that every check requires is missing, and 0 otherwise."""
+    lines = examine()
+    print(*(terminal(str(line)) for line in lines), sep="\n")
+    return int(any(line.status == "no" and line.needed for line in lines))
 
 
 def examine() -> list[Line]:
