@@ -56,10 +56,12 @@ def answers_of(artifact: Artifact, outputs: Iterable[Any], seconds: float) -> An
     work, via, file = artifact.work, artifact.via, artifact.file.resolve()
     # A precompiled artifact contains only code and needs the model; the other kinds must work without the model.
     sent = work.target if via == "precompile" else None
+    # The fresh process must import the modules that define the classes of the model's outputs, as a caller of the
+    # artifact would, so that the classes are registered with torch's pytree.
+    kinds = {node.kind for output in outputs for node in flatten(output).nodes.values()}
+    classes = tuple(sorted((kind for kind in kinds if kind.__module__ != "builtins"), key=str))
     with doing("running the artifact in a fresh process"):
-        ended = run_fresh(
-            answers, via, file, sent, work.calls, artifact.prepare, _classes(outputs), work.seed, seconds=seconds
-        )
+        ended = run_fresh(answers, via, file, sent, work.calls, artifact.prepare, classes, work.seed, seconds=seconds)
     failed, raised = ended.failure("the fresh process", "failed: {}"), ended.raised
     if failed is None and (raised := ended.value.refused) is not None:
         message = f"the artifact cannot be loaded in a fresh process: {raised.type}"
@@ -72,14 +74,6 @@ def answers_of(artifact: Artifact, outputs: Iterable[Any], seconds: float) -> An
         # The build does not reject this artifact, because some torch versions can load it.
         hints.insert(0, advice.OWN_CPP_LIBRARY)
     return replace(failed, hint="; or ".join(hints))
-
-
-def _classes(outputs: Iterable[Any]) -> tuple[type, ...]:
-    """Return the classes of the model's outputs. The fresh process must import the modules that define these classes,
-    as a caller of the artifact would, so that the classes are registered with torch's pytree.
-    """
-    kinds = {node.kind for output in outputs for node in flatten(output).nodes.values()}
-    return tuple(sorted((kind for kind in kinds if kind.__module__ != "builtins"), key=str))
 
 
 def answers(

@@ -91,6 +91,7 @@ def run_fresh(
         except subprocess.TimeoutExpired:
             code = None
         finally:
+            # The process leads a process group, which also contains the processes that it has started.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -24,8 +24,14 @@ def main(folder: Path) -> None:
     """Run the job that is stored in ``folder``, and store its result there."""
     import torch
 
+    def end_with_parent() -> None:
+        # The system closes stdin, which is a pipe, when the parent process exits.
+        while os.read(0, 1):
+            pass
+        os._exit(1)
+
     faulthandler.enable()
-    threading.Thread(target=_end_with_parent, daemon=True, name="parent watch").start()
+    threading.Thread(target=end_with_parent, daemon=True, name="parent watch").start()
     modules = ModulesOfParent()
     sys.meta_path.insert(0, modules)
     job: Job = pickle.loads((folder / "job").read_bytes())
@@ -39,6 +45,7 @@ def main(folder: Path) -> None:
             value = function(*args, **kwargs)
     except Exception as error:
         raised = raised_by(error)
+    # The file gets its final name only when it is complete.
     torch.save((value, raised), folder / "answer.part")
     (folder / "answer.part").rename(folder / "answer")
 
@@ -50,12 +57,6 @@ def raised_by(error: BaseException) -> Raised:
     frames = traceback.extract_tb(error.__traceback__)
     place = place_of([Location(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames])
     return Raised(type(error).__name__, str(error).strip() or "no message", place)
-
-
-def _end_with_parent() -> None:
-    while os.read(0, 1):
-        pass
-    os._exit(1)
 
 
 if __name__ == "__main__":
