@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 import torch
 
@@ -20,7 +19,7 @@ from ..check.describe import call_row, located
 from ..check.expected_exceptions import without_expected
 from ..numerics import CallRecord
 from .cards import Card
-from .fake_leg import FakeLeg, Work
+from .fake_leg import FakeLeg
 from .graphs import Planned, add_graphs
 from .plan_findings import error_findings_of_call
 
@@ -42,6 +41,7 @@ def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]
                 answers[-1].values.eager, unknown = _eager(payload)
                 answers[-1].values.unknown += unknown
             answers[-1].assumed = list(dict.fromkeys(assumed))
+            # These objects collect for every target, so they are emptied before the next one.
             assumed.clear()
             generator.clear()
             reset_dynamo()
@@ -71,18 +71,11 @@ def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
     return leg.records, mode.unknown
 
 
-def _launching(mode: ValuedMode, work: Work) -> Callable[[str, str, Sequence[Any]], None]:
-    def launch(name: str, source: str, arguments: Sequence[Any]) -> None:
-        mode.launch(name, work.changed(name, source), arguments)
-
-    return launch
-
-
 def _run_calls(generator: Generator, mode: CardMode, leg: FakeLeg) -> Planned:
     """Run the calls with the compiled target, and return its compiled graphs, findings and peak memory."""
     answer, observer, expected = Planned(fixed=leg.fixed()), TraceObserver(), dict[int, BaseException]()
     if isinstance(mode, ValuedMode):
-        generator.launch = _launching(mode, leg.work)
+        generator.launch = lambda name, source, arguments: mode.launch(name, leg.work.changed(name, source), arguments)
     with observer, mode:
         leg.start(compiled=True)
         for index, call in enumerate(leg.calls):

@@ -110,15 +110,14 @@ class Recorder:
         return value.requires_grad_(tensor.requires_grad) if value.is_floating_point() else value
 
     def _copied(self, flat: Flat) -> Flat:
-        return _with_tensors(self._values(flat), _copy)
+        def copy(tensor: torch.Tensor) -> torch.Tensor:
+            # The storage is copied, and not the tensor, to preserve the strides even if elements overlap.
+            storage = tensor.untyped_storage().clone()
+            plain = torch.empty(0, dtype=tensor.dtype, device="cpu")
+            plain.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+            return plain.requires_grad_(tensor.requires_grad)
 
-
-def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    """Copy a tensor, preserving its strides even if elements overlap."""
-    storage = tensor.untyped_storage().clone()
-    plain = torch.empty(0, dtype=tensor.dtype, device="cpu")
-    plain.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
-    return plain.requires_grad_(tensor.requires_grad)
+        return _with_tensors(self._values(flat), copy)
 
 
 def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) -> Flat:

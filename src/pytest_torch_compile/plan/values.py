@@ -73,6 +73,7 @@ class Judge:
             references = References(work, cache(partial(_eager_here, work, box, values.eager)))
             comparisons = [
                 references.compared(index, eager, planned, Tolerances())
+                # A call that raises ends its run, so the runs may have different numbers of records.
                 for index, (eager, planned) in enumerate(zip(values.eager, values.planned, strict=False))
             ]
             self.not_observable += references.not_judged()
