@@ -101,8 +101,12 @@ def require_valid(item: pytest.Item) -> None:
 
 
 def _parse(test: str, *positional: Any, **named: Any) -> KnownFailure:
+    # Python itself binds the marker's arguments, which can be given by position or by name, as in a call.
+    def arguments(reason: Any = "", kind: Any = None, torch: Any = None) -> tuple[Any, Any, Any]:
+        return reason, kind, torch
+
     try:
-        reason, kind, torch = _arguments(*positional, **named)
+        reason, kind, torch = arguments(*positional, **named)
     except TypeError:
         reason, kind, torch = None, None, None
     if not (isinstance(reason, str) and reason):
@@ -115,10 +119,6 @@ def _parse(test: str, *positional: Any, **named: Any) -> KnownFailure:
         return KnownFailure(reason, kinds, SpecifierSet(torch) if torch is not None else None)
     except (InvalidSpecifier, TypeError, AttributeError):
         raise CompileUsageError(f"{test}: {MARKER}(torch={torch!r}): write a version specifier like '>=2.8'") from None
-
-
-def _arguments(reason: Any = "", kind: Any = None, torch: Any = None) -> tuple[Any, Any, Any]:
-    return reason, kind, torch
 
 
 def apply(report: pytest.TestReport, error: BaseException | None, failures: Sequence[KnownFailure]) -> None:

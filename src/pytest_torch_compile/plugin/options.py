@@ -94,7 +94,10 @@ def read(config: pytest.Config) -> Settings:
     if "repro" in chosen:
         chosen["repro"] = str(below_root(config.rootpath, chosen["repro"]))
     if "plan" in chosen:
-        chosen["plan"] = _known_gpu(chosen["plan"])
+        # The name as ``CARDS`` spells it, which is also its spelling in the names of baselines folders.
+        asked, chosen["plan"] = chosen["plan"], known_name(chosen["plan"])
+        if not chosen["plan"]:
+            raise pytest.UsageError(f"--compile-plan={asked}: choose one of {', '.join(CARDS)}")
     settings = Settings(**chosen)
     if settings.existing and settings.isolate:
         raise pytest.UsageError(
@@ -136,13 +139,6 @@ def _number(option: str, text: str, what: str) -> float:
     if not 0 < number < math.inf:
         raise pytest.UsageError(f"--compile-{option}={text}: must be a number of {what} above 0")
     return number
-
-
-def _known_gpu(text: str) -> str:
-    """Return a GPU's name as it is spelled in ``CARDS`` and in the names of baselines folders."""
-    if name := known_name(text):
-        return name
-    raise pytest.UsageError(f"--compile-plan={text}: choose one of {', '.join(CARDS)}")
 
 
 def backend_asked_for(config: pytest.Config) -> str | None:

@@ -42,11 +42,11 @@ def end_with_session(before: Callable[[], None] = lambda: None, parent: int = PA
     """Start a thread that calls ``before`` and exits this process once the parent process has exited. A second call
     with the same arguments does nothing.
     """
-    threading.Thread(target=_watch, args=[before, parent], daemon=True, name="torch-compile session watch").start()
 
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(SECONDS)
+        before()
+        os._exit(1)  # an exception would end only this thread
 
-def _watch(before: Callable[[], None], parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(SECONDS)
-    before()
-    os._exit(1)
+    threading.Thread(target=watch, daemon=True, name="torch-compile session watch").start()

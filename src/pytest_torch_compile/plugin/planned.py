@@ -26,14 +26,13 @@ def begin(config: pytest.Config) -> None:
     if settings.current.plan:
         from ..plan.planned_counts import PlanSession
 
+        def planned(reporter: pytest.TerminalReporter) -> list[tuple[bool, dict[str, Any]]]:
+            """Return a (passed, result) pair for each test that was planned."""
+            return [(report.passed, result) for report, sent in payload.received(reporter) for result in sent.plans]
+
         folder = settings.below_root(config.rootpath, settings.current.baselines)
-        session = PlanSession(folder, _planned, collected_tests.plannable_tests, unwritten.say)
+        session = PlanSession(folder, planned, collected_tests.plannable_tests, unwritten.say)
         config.pluginmanager.register(session, "torch-compile-plan")
-
-
-def _planned(reporter: pytest.TerminalReporter) -> list[tuple[bool, dict[str, Any]]]:
-    """Return a (passed, result) pair for each test that was planned, under ``--compile-plan``."""
-    return [(report.passed, result) for report, sent in payload.received(reporter) for result in sent.plans]
 
 
 def compare_plan(

@@ -56,7 +56,14 @@ class StructureSession:
         if reports or timings:
             checks = [structure.checked(report.to_dict()) for report in reports]
             entry = structure.entry(item.nodeid, checks, timings[-1]["counts"] if timings else None)
-            environment = _environment(reports[-1].device) if reports else timings[-1]["environment"]
+            if reports:
+                import torch
+
+                from ..speed.measuring.device_and_versions import environment_of
+
+                environment = baselines.name_of(environment_of(torch.device(reports[-1].device)))
+            else:
+                environment = timings[-1]["environment"]
             payload.of(item).structure = {"environment": environment, "entry": entry}
             if reports and settings.current.gates:
                 self._compare(item.nodeid, environment, entry, reports)
@@ -114,11 +121,3 @@ class StructureSession:
         done = baselines.update(self._folder, environment, merge, "structure")
         kept = [f"the old file could not be read and was moved to {done.kept}"] if done.kept else []
         return [*lines, *kept, str(done)]
-
-
-def _environment(device: str) -> str:
-    import torch
-
-    from ..speed.measuring.device_and_versions import environment_of
-
-    return baselines.name_of(environment_of(torch.device(device)))

@@ -53,16 +53,16 @@ def end_in_order(config: pytest.Config) -> None:
         # of pytest.exit(), and continues.
         raise KeyboardInterrupt(MESSAGE)
 
+    def restore() -> None:
+        # Another handler may have been installed since.
+        if signal.getsignal(signal.SIGTERM) is end:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
     signal.signal(signal.SIGTERM, end)
-    config.add_cleanup(lambda: _restore(end))
+    config.add_cleanup(restore)
 
 
 def nobody_handles_it() -> bool:
     """Return whether SIGTERM has its default action, and this thread can install a handler."""
     main = threading.current_thread() is threading.main_thread()
     return main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-
-
-def _restore(handler: Any) -> None:
-    if signal.getsignal(signal.SIGTERM) is handler:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
