@@ -71,21 +71,16 @@ def room(uuid: str, needed: int = 0, share: float = 1.0) -> int:
     The memory of the host and the free memory of the device limit the result, too.
     """
     devices = len(visible()) or 1
-    limits = [int(share * _cores()) // devices - 1]  # one core is for the process that measures
-    if found := re.search(r"^MemAvailable: +(\d+) kB", _text(MEMORY_OF_HOST), re.M):
+    # A container or a batch system may give this process only some of the machine's cores.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
+    limits = [int(share * cores) // devices - 1]  # one core is for the process that measures
+    memory = MEMORY_OF_HOST.read_text(encoding="ascii", errors="replace") if MEMORY_OF_HOST.exists() else ""
+    if found := re.search(r"^MemAvailable: +(\d+) kB", memory, re.M):
         limits.append(int(found[1]) * 1024 // HOST_BYTES // devices)
     free = {row[0]: row[1] for row in nvidia_smi("--query-gpu=uuid,memory.free")}
     if free.get(uuid, "").isdigit():
         limits.append(int(free[uuid]) * 2**20 // (PROCESS_BYTES + needed))
     return max(1, min(limits))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="ascii", errors="replace") if path.exists() else ""
 
 
 def only(uuid: str) -> dict[str, str | None]:

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -124,8 +123,7 @@ def compare_with(
             for side in ("base", "here") if number % 2 else ("here", "base"):
                 which = f"round {number + 1} of up to {rounds}, {side}"
                 say(f"{which}: {'all tests' if open_tests is None else f'{len(open_tests)} undecided'}")
-                progress = partial(_progress, say, which)
-                samples, last_line = _run(sides[side], arguments, open_tests, plans[side], progress, needed)
+                samples, last_line = _run(sides[side], arguments, open_tests, plans[side], needed, say, which)
                 say(f"{which}: {len(samples) or len(plans[side])} speed tests; {last_line}")
                 needed |= {test: needed_by_test(one.memory.compiled) for test, one in samples.items() if one.memory}
                 for test, sample in samples.items():
@@ -217,17 +215,14 @@ def report_plans(compared: Sequence[ComparedPlan]) -> list[str]:
     return lines
 
 
-def _progress(say: Say, which: str, tests: int) -> None:
-    say(f"{which}: {tests} measured so far")
-
-
 def _run(
     folder: Path,
     arguments: Sequence[str],
     tests: Sequence[str] | None,
     plans: dict[str, fresh_process.Left],
-    progress: Callable[[int], None],
     memory: Mapping[str, int],
+    say: Say,
+    which: str,
 ) -> tuple[dict[str, SpeedSample], str]:
     """Run one revision's speed tests once, with an empty compile cache and with pytest-xdist workers that compile at
     the same time. ``memory`` maps tests to the bytes that they need on a GPU. Planned counts are added to ``plans``.
@@ -247,7 +242,13 @@ def _run(
         kept = {"numprocesses": workers, "dist": "load"} if workers > 1 and find_spec("xdist") else {}
         child = Child([*ours, *arguments], folder, Job(tests, kept))
         environment = {"PYTHONPATH": path, fresh_process.CONFIRMS: None, fresh_process.MEMORY: json.dumps(memory)}
-        samples, ended = fresh_process.run(child, 3600.0, environment, plans=plans, progress=progress)
+        samples, ended = fresh_process.run(
+            child,
+            3600.0,
+            environment,
+            plans=plans,
+            progress=lambda tests: say(f"{which}: {tests} measured so far"),
+        )
     return samples, ended.last_line
 
 

@@ -153,7 +153,9 @@ def differences(
             continue
         lowest, highest = min(values), max(values)
         if lowest > max(known) and quantity.name not in KEPT:
-            if lowest > max(known) + _allowed(quantity, max(known), more):
+            # The allowed increase is the larger of the tolerance and of ``allow_more``, which may be a fraction.
+            asked = more * max(known) if isinstance(more, float) else more
+            if lowest > max(known) + max(_tolerance(quantity, max(known)), asked):
                 found.append(Difference(quantity, max(known), lowest, True, planned))
         elif highest < min(known):
             lost = quantity.name in KEPT or (quantity.name == "graphs" and not highest)
@@ -173,13 +175,6 @@ def merged(stored: Stored, new: Sequence[Exact], changed: bool) -> dict[str, lis
     kept = {} if changed else stored
     values = {name: {getattr(exact, name) for exact in new} - {None} for name in names}
     return {name: sorted({*kept.get(name, ()), *values[name]}) for name in names}
-
-
-def _allowed(quantity: Quantity, value: int, asked: int | float) -> float:
-    """Return the allowed increase over ``value``: the larger of the quantity's tolerance and ``asked`` (a number, or a
-    fraction of ``value``).
-    """
-    return max(_tolerance(quantity, value), asked * value if isinstance(asked, float) else asked)
 
 
 def _tolerance(quantity: Quantity, value: int) -> float:

@@ -62,17 +62,17 @@ def _ours(entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
 def runs_of(entry: Mapping[str, Any] | None) -> list[Run]:
     """Return the stored runs in a baseline entry, oldest first."""
     ours = _ours(entry)
-    figures = ours.get("runs", [])
+    rows = ours.get("runs", [])
     columns = [ours.get(name) or [] for name in ("codes", "devices", "kept_caches")]
-    codes, devices, kept = (column if len(column) == len(figures) else [""] * len(figures) for column in columns)
-    return [_run(*stored) for stored in zip(figures, codes, devices, kept, strict=True)]
-
-
-def _run(figures: Mapping[str, Sequence[float]], code: str, device: str, kept: Any) -> Run:
-    wall, host, on_device = (Times(*figures[n]) if n in figures else None for n in ("wall", "host", "device"))
-    cold, warm = (figures[name][1] if name in figures else None for name in ("start", "warm-start"))
-    assert wall is not None  # an entry without this key is rejected when the file is read
-    return Run(wall, host, on_device, cold, warm, code, device, bool(kept))
+    # A column of another length cannot be matched to the runs, so its values are unknown.
+    columns = [column if len(column) == len(rows) else [""] * len(rows) for column in columns]
+    runs = []
+    for figures, code, device, kept in zip(rows, *columns, strict=True):
+        wall, host, on_device = (Times(*figures[n]) if n in figures else None for n in ("wall", "host", "device"))
+        cold, warm = (figures[name][1] if name in figures else None for name in ("start", "warm-start"))
+        assert wall is not None  # an entry without this key is rejected when the file is read
+        runs.append(Run(wall, host, on_device, cold, warm, code, device, bool(kept)))
+    return runs
 
 
 def _figures(run: Run) -> dict[str, list[float]]:

@@ -83,11 +83,14 @@ class Bench:
                 f"times on {self.device.type.upper()} are shown, but neither stored nor compared with a baseline",
             )
         eager, compiled, pairs = self.legs["eager"], self.legs["compiled"], measured.pairs()
+        memory = None
+        if eager.memory > 0 and compiled.memory > 0:
+            memory = Paired(eager.memory, compiled.memory, math.log(compiled.memory / eager.memory))
         return SpeedSample(
             wall=pairs["wall"],
             host=pairs.get("host"),
             device=pairs.get("device"),
-            memory=_bytes(eager.memory, compiled.memory),
+            memory=memory,
             kernels=measured.kernels_per_call,
             python_calls=measured.python_calls,
             exact=measured.exact(self.observation, compiled.memory or None),
@@ -132,9 +135,3 @@ def measure_compile(
     contains the times of every round. The other options are passed to ``Bench``.
     """
     return Bench(target, *args, **options).measure(seconds=seconds, precision=precision, raw=raw)
-
-
-def _bytes(eager: int, compiled: int) -> Paired | None:
-    if eager <= 0 or compiled <= 0:
-        return None
-    return Paired(eager, compiled, math.log(compiled / eager))

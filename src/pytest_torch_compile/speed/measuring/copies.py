@@ -40,7 +40,12 @@ def copied(target: Any, call: Call) -> tuple[Any, Call]:
 def _copy_functions(target: Any, memo: dict[int, Any]) -> None:
     """Recreate functions that refer to tensors or modules, because ``deepcopy`` does not copy functions."""
     functions = [value for value in reached([target]) if isinstance(value, types.FunctionType)]
-    twins = [function for function in functions if not lives_in_torch(function) and _holds_tensors(function)]
+    twins = [
+        function
+        for function in functions
+        if not lives_in_torch(function)
+        and any(isinstance(value, (torch.Tensor, torch.nn.Module)) for value in reached([function]))
+    ]
     for function in twins:
         own = tuple(memo.setdefault(id(cell), types.CellType()) for _, cell in cells(function))
         twin = types.FunctionType(
@@ -55,7 +60,3 @@ def _copy_functions(target: Any, memo: dict[int, Any]) -> None:
         for _, cell in cells(function):
             if content(cell) is not EMPTY and content(memo[id(cell)]) is EMPTY:
                 memo[id(cell)].cell_contents = copy.deepcopy(content(cell), memo)
-
-
-def _holds_tensors(function: types.FunctionType) -> bool:
-    return any(isinstance(value, (torch.Tensor, torch.nn.Module)) for value in reached([function]))

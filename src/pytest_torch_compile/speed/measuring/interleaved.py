@@ -36,7 +36,14 @@ class Interleaved:
 
     def pairs(self) -> dict[str, Paired]:
         """Return, for each quantity, the median times of eager and compiled code and the ratio of compiled to eager."""
-        return {quantity: _paired(legs["eager"], legs["compiled"]) for quantity, legs in self.times.items()}
+        pairs = {}
+        for quantity, legs in self.times.items():
+            eager, compiled = legs["eager"], legs["compiled"]
+            ratios = log_ratios(eager, compiled)
+            ratio = trimmed_mean(ratios) if len(ratios) > 3 else fmean(ratios)
+            width = half_width(ratios) if len(ratios) > 5 else 0.0
+            pairs[quantity] = Paired(median(eager), median(compiled), ratio, width)
+        return pairs
 
     @property
     def kernels_per_call(self) -> tuple[int, int] | None:
@@ -90,9 +97,3 @@ def interleaved(legs: Mapping[str, WarmLeg], timer: timing.Timer, *, seconds: fl
     times = {"wall": wall, "host": host, "device": device} if timer.cuda else {"wall": wall}
     counts = None if eager is None or compiled is None else (eager, compiled)
     return Interleaved(len(rounds["eager"]), calls, times, sessions, counts)
-
-
-def _paired(eager: list[float], compiled: list[float]) -> Paired:
-    ratios = log_ratios(eager, compiled)
-    ratio = trimmed_mean(ratios) if len(ratios) > 3 else fmean(ratios)
-    return Paired(median(eager), median(compiled), ratio, half_width(ratios) if len(ratios) > 5 else 0.0)

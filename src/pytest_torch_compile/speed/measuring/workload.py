@@ -26,7 +26,8 @@ def workload(
     parameters = list(dict.fromkeys(p for module in modules for p in module.parameters() if p.requires_grad))
     kwargs = kwargs or {}
     runner = compile(target) if compile else target
-    new_step = torch.compiler.cudagraph_mark_step_begin if compile else _nothing
+    # Eager code does not use CUDA graphs, so there is no step to mark.
+    new_step = torch.compiler.cudagraph_mark_step_begin if compile else lambda: None
     if not (train or optimizer):
         return _forward(runner, args, kwargs, new_step)
     leaves = [t for t in (*parameters, *tensors_in((args, kwargs))) if t.requires_grad and t.is_leaf]
@@ -42,10 +43,6 @@ def workload(
             steps.step()
 
     return train_step
-
-
-def _nothing() -> None:
-    """Do nothing; eager code does not use CUDA graphs, so there is no step to mark."""
 
 
 def _forward(
