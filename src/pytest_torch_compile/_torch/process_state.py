@@ -7,13 +7,15 @@ names.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from .defaults import Defaults, defaults, set_defaults
-from .inference_mode import set_inference_mode
+from .inference_mode import kept_dispatch_keys, set_inference_mode
 
 _AUTOCAST_DEVICES = ("cpu", "cuda")
 # torch and its compilers set variables with these prefixes themselves, with or without a leading underscore.
@@ -54,6 +56,18 @@ class ProcessState:
             precision,
             {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith(_TORCHS)},
         )
+
+    @staticmethod
+    @contextmanager
+    def kept() -> Iterator[None]:
+        """Restore the current state after the ``with`` block."""
+        before = ProcessState.now()
+        # A compilation that fails inside inference mode leaves wrong dispatch keys (see ``inference_mode``).
+        with kept_dispatch_keys():
+            try:
+                yield
+            finally:
+                before.put()
 
     def with_dtype(self, dtype: torch.dtype) -> ProcessState:
         """Return the same state with a different default dtype."""

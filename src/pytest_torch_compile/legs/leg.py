@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from .._torch.inference_mode import kept_dispatch_keys
 from .._torch.lazy_libraries import set_up_imported
 from .._torch.process_state import ProcessState
 from .._torch.sandbox import (
@@ -364,14 +363,12 @@ class Leg:
         """Inside the ``with`` block, apply this run's process-wide settings, such as grad mode and autocast. If a call
         changes a setting, the change affects only later calls of the same run.
         """
-        callers = ProcessState.now()
-        with kept_dispatch_keys():
+        with ProcessState.kept():
             self._process.put()
             try:
                 yield
             finally:
                 self._process = ProcessState.now()
-                callers.put()
 
 
 def _flat(named: Mapping[str, Any]) -> Flat:
