@@ -56,7 +56,9 @@ def eager_results(work: Work, box: Sandbox) -> Eager:
     eager = eager_run(work, box, beyond_errors=True)
     if (error := eager.records[0].error) is not None:
         said = f"{type(error).__name__}: {error}"
-        raise usage_error(f"call 1, from which the artifact is built, raises an exception in eager: {said}", error)
+        raise usage_error(
+            f"call 1, from which the artifact is built, raises an exception in eager: {said}", error
+        ) from None
     return eager
 
 
