@@ -91,7 +91,8 @@ def test_a_process_that_compiles_leaves_the_cores_of_measurements_free(sixteen_c
         assert mine == {12, 13, 14, 15}
 
 
-def test_with_few_cores_for_each_device_no_core_is_left_free(sixteen_cores):
-    cores.leave_free(2)
+@pytest.mark.parametrize("devices", [0, 2])
+def test_without_a_device_or_with_few_cores_for_each_no_core_is_left_free(sixteen_cores, devices):
+    cores.leave_free(devices)
     assert not cores.are_free()
     assert not sixteen_cores

@@ -26,7 +26,7 @@ def leave_free(devices: int) -> None:
     """Keep this process, and the processes that it starts, off the cores on which processes measure, if the machine has
     enough cores.
     """
-    if not hasattr(os, "sched_setaffinity") or len(cores := _all()) < ENOUGH * devices:
+    if not devices or not hasattr(os, "sched_setaffinity") or len(cores := _all()) < ENOUGH * devices:
         return
     os.environ[ALL] = ",".join(map(str, cores))
     for thread in _threads():
