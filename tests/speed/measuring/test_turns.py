@@ -172,16 +172,25 @@ def test_without_paused_processes_the_next_measurement_starts_at_once(monkeypatc
         pass
 
 
+def test_a_process_that_compiles_on_the_cpu_is_paused_for_a_choice(start: Start, tmp_path: Path) -> None:
+    compiles = tmp_path / "compiles"
+    process = start(COMPILES_ON_THE_CPU, "GPU-1", str(compiles), str(tmp_path / "ends"), str(tmp_path / "uses"))
+    turns.register("GPU-1", pausable=False)
+    with turns.choosing("GPU-1"):
+        assert is_paused(process)
+    assert goes_on(compiles)
+
+
 def test_a_choice_during_a_compilation_leaves_the_process_running(start: Start, tmp_path: Path) -> None:
     turns.register("GPU-1", pausable=True)
     turns.stop_using("GPU-1")
     with turns.choosing("GPU-1"):
         turns.use_again("GPU-1")  # the device is reserved for this process
-        assert not turns._states["GPU-1"].may_be_paused
+        assert turns._states["GPU-1"].pausable == turns.pause.Pausable.NEVER
         turns.stop_using("GPU-1")
-    assert not turns._states["GPU-1"].may_be_paused
+    assert turns._states["GPU-1"].pausable == turns.pause.Pausable.FOR_A_CHOICE
     turns.use_again("GPU-1")
-    assert turns._states["GPU-1"].may_be_paused
+    assert turns._states["GPU-1"].pausable == turns.pause.Pausable.ALWAYS
 
 
 @pytest.mark.parametrize("urgent", [False, True])

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from enum import IntEnum
 from typing import NamedTuple
 
 POLL_SECONDS = 0.05
@@ -24,12 +25,23 @@ POLL_SECONDS = 0.05
 MOST_SECONDS = 600.0
 
 
-class State(NamedTuple):
-    """The content of a process's file: whether the process may be paused (it may not while it waits for its turn or
-    measures), and the bytes on the device that it has reserved for the test that it runs.
+class Pausable(IntEnum):
+    """When a process may be paused. It may never be paused while it waits for its turn or measures. While it compiles
+    on the CPU, it does not disturb a measurement, which has cores of its own. But it may disturb the choices of another
+    process's compilation: they are so short that a busy host changes their results.
     """
 
-    may_be_paused: bool
+    NEVER = 0
+    FOR_A_CHOICE = 1
+    ALWAYS = 2
+
+
+class State(NamedTuple):
+    """The content of a process's file: when the process may be paused, and the bytes on the device that it has reserved
+    for the test that it runs.
+    """
+
+    pausable: Pausable
     reserved: int
 
     def to_bytes(self) -> bytes:
@@ -52,8 +64,8 @@ def living(prefix: str) -> dict[int, State]:
                 os.unlink(path)
             except BlockingIOError:
                 # The file is empty until the process has written it for the first time.
-                may_be_paused, reserved = os.read(handle, 100).split() or (0, 0)
-                found[int(path[len(prefix) :])] = State(bool(int(may_be_paused)), int(reserved))
+                pausable, reserved = os.read(handle, 100).split() or (0, 0)
+                found[int(path[len(prefix) :])] = State(Pausable(int(pausable)), int(reserved))
             finally:
                 os.close(handle)
     return found
@@ -79,8 +91,9 @@ def has_open(process: int, file: str) -> bool:
     return False
 
 
-def main(prefix: str, file: str) -> None:
-    """Pause the processes, including those that start later. As soon as all of them are paused, print their number.
+def main(prefix: str, file: str, least: Pausable) -> None:
+    """Pause the processes that are at least as pausable as ``least``, including those that start later. As soon as all
+    of them are paused, print their number.
 
     If ``file`` is not empty, only processes that have opened ``file`` are paused.
     """
@@ -91,7 +104,7 @@ def main(prefix: str, file: str) -> None:
     told = False
     try:
         while time.monotonic() < end:
-            for process in (process for process, state in living(prefix).items() if state.may_be_paused):
+            for process in (process for process, state in living(prefix).items() if state.pausable >= least):
                 if file and process not in paused and not has_open(process, file):
                     continue
                 with suppress(OSError):
@@ -107,4 +120,4 @@ def main(prefix: str, file: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(sys.argv[1], sys.argv[2], Pausable(int(sys.argv[3])))

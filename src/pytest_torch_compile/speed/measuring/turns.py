@@ -5,8 +5,8 @@ Compiling takes much longer than measuring, and needs one core. But autotuning a
 the device, and would distort another process's measurement. So a process that measures pauses (``SIGSTOP``) the other
 processes of speed tests that can be paused: pytest-xdist workers, and processes that confirm a change. A process that
 compiles on the CPU continues, and waits before it uses the device again. Each process has a locked file, which says
-whether the process may be paused, and how much memory its test needs. A session without workers cannot be paused,
-because a shell would notice. It compiles and measures in the same turn.
+when the process may be paused, and how much memory its test needs. A session without workers cannot be paused, because
+a shell would notice. It compiles and measures in the same turn.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def register(uuid: str, *, pausable: bool, urgent: bool = False) -> None:
     _files[uuid] = handle
     atexit.register(_remove, path, os.getpid())
     os.register_at_fork(after_in_child=_forget)
-    _set(uuid, uuid in _pausable, 0)
+    _set(uuid, pause.Pausable.ALWAYS if uuid in _pausable else pause.Pausable.NEVER, 0)
 
 
 def _remove(path: str, process: int) -> None:
@@ -111,60 +111,67 @@ def users(uuid: str) -> int:
 
 
 @contextmanager
-def measuring(uuid: str, wait: float = WAIT_SECONDS, settle: float = SETTLE_SECONDS) -> Iterator[None]:
+def measuring(uuid: str, wait: float = WAIT_SECONDS) -> Iterator[None]:
     """Wait for this process's turn to measure. Inside the ``with`` block, the device is reserved for this process, and
-    the other processes that are registered for the device and have used it are paused. The block starts ``settle``
-    seconds later, when their last kernels have finished.
+    the other processes that are registered for the device and have used it are paused, unless they compile on the CPU.
+    The block starts after the paused processes' last kernels have finished.
 
     Raises:
         DeviceBusy: If this process's turn did not come within ``wait`` seconds.
     """
-    if device.is_held(uuid):
+    with _turn(uuid, wait, choice=False):
         yield
-        return
-    before = uuid in _states and _states[uuid].may_be_paused  # not while this process compiles on the CPU
-    _allow_pause(uuid, False)
-    try:
-        with ExitStack() as turn:
-            with events.doing("waiting for its turn to measure"):
-                retry = RETRY_SECONDS if uuid in _urgent else device.RETRY_SECONDS
-                turn.enter_context(device.device_lock(uuid, wait=wait, retry=retry))
-            with _others_paused(uuid, settle) if pause else nullcontext(0) as paused:
-                yield
-            if paused and settle == SETTLE_SECONDS:
-                time.sleep(SHARED_SECONDS)
-    finally:
-        _allow_pause(uuid, before)
 
 
 @contextmanager
 def choosing(uuid: str) -> Iterator[None]:
     """Like ``measuring``, for the short timing of one choice while compiling. If this process's turn does not come,
-    continue without a turn. The process moves to the cores that it leaves free otherwise, because other processes
-    compile on its usual cores.
+    continue without a turn. Processes that compile on the CPU are paused, too.
     """
     with ExitStack() as turn:
         with suppress(device.DeviceBusy):
-            turn.enter_context(measuring(uuid, settle=SETTLE_SECONDS_OF_A_CHOICE))
-        if cores.are_free():
+            turn.enter_context(_turn(uuid, WAIT_SECONDS, choice=True))
+        if cores.are_free():  # processes that import modules are not paused
             turn.enter_context(cores.own_cores())
         yield
+
+
+@contextmanager
+def _turn(uuid: str, wait: float, *, choice: bool) -> Iterator[None]:
+    if device.is_held(uuid):
+        yield
+        return
+    before = _states[uuid].pausable if uuid in _pausable else None
+    if before is not None:
+        _allow_pause(uuid, pause.Pausable.NEVER)
+    try:
+        with ExitStack() as turn:
+            with events.doing("waiting for its turn to measure"):
+                retry = RETRY_SECONDS if uuid in _urgent else device.RETRY_SECONDS
+                turn.enter_context(device.device_lock(uuid, wait=wait, retry=retry))
+            with _others_paused(uuid, choice) if pause else nullcontext(False) as paused:
+                yield
+            if paused and not choice:
+                time.sleep(SHARED_SECONDS)
+    finally:
+        if before is not None:
+            _allow_pause(uuid, before)
 
 
 def stop_using(uuid: str) -> None:
     """Record that this process does not use the device until it calls ``use_again``. Until then, processes that measure
     do not pause this process.
     """
-    if not device.is_held(uuid):
-        _allow_pause(uuid, False)
+    if uuid in _pausable and not device.is_held(uuid):
+        _allow_pause(uuid, pause.Pausable.FOR_A_CHOICE)
 
 
 def use_again(uuid: str) -> None:
     """Wait until no other process measures on the device, and record that this process uses the device again."""
-    if device.is_held(uuid):
+    if uuid not in _pausable or device.is_held(uuid):
         return
-    _allow_pause(uuid, True)
-    while uuid in _pausable and is_locked(_pausing(uuid)):  # the process that measures pauses this process here
+    _allow_pause(uuid, pause.Pausable.ALWAYS)
+    while is_locked(_pausing(uuid)):  # the process that measures pauses this process here
         time.sleep(RETRY_SECONDS)
 
 
@@ -174,10 +181,11 @@ def _pausing(uuid: str) -> str:
 
 
 @contextmanager
-def _others_paused(uuid: str, settle: float) -> Iterator[bool]:
+def _others_paused(uuid: str, choice: bool) -> Iterator[bool]:
     """Inside the ``with`` block, the other processes are paused. Yield whether there are any."""
     file = CUDA_FILE if uuid.startswith("GPU-") and os.path.exists(CUDA_FILE) else ""
-    command = [sys.executable, "-I", "-S", pause.__file__, _prefix(uuid), file]
+    least = pause.Pausable.FOR_A_CHOICE if choice else pause.Pausable.ALWAYS
+    command = [sys.executable, "-I", "-S", pause.__file__, _prefix(uuid), file, str(int(least))]
     with machine_lock(_pausing(uuid)):
         # In a session of its own, so that a signal to this process's group does not kill it before it resumes the
         # others.
@@ -186,7 +194,7 @@ def _others_paused(uuid: str, settle: float) -> Iterator[bool]:
             assert process.stdout
             # The number of processes that are now paused.
             if paused := process.stdout.readline().strip() not in (b"", b"0"):
-                time.sleep(settle)
+                time.sleep(SETTLE_SECONDS_OF_A_CHOICE if choice else SETTLE_SECONDS)
             yield paused
         finally:
             process.communicate(b"\n")  # closing the input is not enough: a forked process may have it open, too
@@ -224,7 +232,7 @@ def memory_for_test(uuid: str, needed: int | None) -> Iterator[None]:
     try:
         yield
     finally:
-        _set(uuid, _states[uuid].may_be_paused, 0)
+        _set(uuid, _states[uuid].pausable, 0)
 
 
 def _reserve(uuid: str, needed: int, usable: int) -> bool:
@@ -235,21 +243,20 @@ def _reserve(uuid: str, needed: int, usable: int) -> bool:
         # A test that needs more than there is runs alone.
         if reserved and reserved + needed > usable - PROCESS_BYTES * len(processes):
             return False
-        _set(uuid, _states[uuid].may_be_paused, needed)
+        _set(uuid, _states[uuid].pausable, needed)
         return True
 
 
-def _set(uuid: str, may_be_paused: bool, reserved: int) -> None:
+def _set(uuid: str, pausable: pause.Pausable, reserved: int) -> None:
     """Write this process's state to its file."""
-    _states[uuid] = pause.State(may_be_paused, reserved)
+    _states[uuid] = pause.State(pausable, reserved)
     content = _states[uuid].to_bytes()
     os.pwrite(_files[uuid], content, 0)
     os.ftruncate(_files[uuid], len(content))
 
 
-def _allow_pause(uuid: str, allowed: bool) -> None:
-    if uuid in _pausable:
-        _set(uuid, allowed, _states[uuid].reserved)
+def _allow_pause(uuid: str, pausable: pause.Pausable) -> None:
+    _set(uuid, pausable, _states[uuid].reserved)
 
 
 def _prefix(uuid: str) -> str:
