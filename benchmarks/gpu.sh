@@ -12,7 +12,7 @@ folder=${1:-.}
 [ $# -gt 0 ] && shift
 mkdir -p "$folder"
 log=$folder/gpu.log
-cores=$(nproc)
+cores=$(env -u OMP_NUM_THREADS nproc) # nproc would return the value of this variable
 longest_first=(suites/shipping suites/captioning suites/cold_start suites/invariance suites/distributed suites)
 export PYTHONPATH=$PWD/src${PYTHONPATH:+:$PYTHONPATH} OMP_NUM_THREADS=1 TORCHINDUCTOR_COMPILE_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 timeout "${LIMIT:-590}" python3 -m pytest -p pytest_torch_compile.plugin -o addopts="-ra --import-mode=importlib" -v \
