@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -16,7 +16,6 @@ from .observation import GraphBreak
 
 _PACKAGE = re.compile(r"\*|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _ALWAYS_LIMITED = ("max_graph_breaks", "max_recompiles")
-_COUNTS = (*_ALWAYS_LIMITED, "max_graphs", "max_guards", "max_kernels", "max_cudagraphs", "max_memory", "max_syncs")
 
 
 @dataclass(frozen=True)
@@ -114,6 +113,10 @@ class Budget:
         """Return a dict with the limits that are set, as stored in a report, without ``accepted_breaks``."""
         named = {name: getattr(self, name) for name in (*_COUNTS, "max_memory_ratio")}
         return {name: limit for name, limit in named.items() if limit is not None}
+
+
+# All limits on counts. A ratio does not depend on the torch version, and need not be an integer.
+_COUNTS = tuple(one.name for one in fields(Budget) if one.name.startswith("max_") and one.name != "max_memory_ratio")
 
 
 def as_budget(
