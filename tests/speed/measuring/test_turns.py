@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -155,18 +156,27 @@ def test_a_process_that_compiles_on_the_cpu_continues_until_it_uses_the_device(s
         assert is_paused(process)
 
 
-def test_paused_processes_get_a_second_before_the_next_measurement(start: Start, tmp_path: Path) -> None:
+def test_paused_processes_get_a_second_before_the_next_measurement(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[tuple[float, bool]] = []
+
+    def sleep(seconds: float) -> None:
+        ran.append((seconds, goes_on(tmp_path / "it", seconds=20 * seconds)))
+
     start(COMPILES, "GPU-1", str(tmp_path / "it"))
     turns.register("GPU-1", pausable=False)
     assert goes_on(tmp_path / "it")
+    monkeypatch.setattr(turns, "time", SimpleNamespace(sleep=sleep))
     with turns.measuring("GPU-1"):
-        end = time.monotonic()
-    assert float((tmp_path / "it").read_text()) > end, "the process ran before the next one could measure"
+        pass
+    # It is paused until its last kernels have finished, and while this process measures.
+    assert ran == [(turns.SETTLE_SECONDS, False), (turns.SHARED_SECONDS, True)]
     assert not device.is_held("GPU-1")
 
 
 def test_without_paused_processes_the_next_measurement_starts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns.time, "sleep", lambda seconds: pytest.fail(f"slept for {seconds} s"))
+    monkeypatch.setattr(turns, "time", SimpleNamespace(sleep=lambda seconds: pytest.fail(f"slept for {seconds} s")))
     turns.register("GPU-1", pausable=False)
     with turns.measuring("GPU-1"):
         pass
@@ -224,7 +234,8 @@ def test_a_process_that_compiles_is_paused_while_another_measures(start: Start, 
 
 def test_a_process_that_starts_while_another_measures_is_paused(start: Start, tmp_path: Path) -> None:
     with turns.measuring("GPU-1"):
-        assert is_paused(start(COMPILES, "GPU-1", str(tmp_path / "it")))
+        # It may be paused before it can say that it is registered.
+        assert is_paused(start("print('starts', flush=True)" + COMPILES, "GPU-1", str(tmp_path / "it")))
     assert goes_on(tmp_path / "it")
 
 
