@@ -81,10 +81,10 @@ def test_a_speed_test_reserves_what_it_needs_and_a_new_one_reserves_the_whole_gp
     seen = run(project)
     usable = round(40_000 * 2**20 * 0.9)
     assert {name: state for name, (state, _) in seen.items()} == {
-        "known": [f"1 {needed_by_test(10**9)}"],
-        "without_memory": [f"1 {needed_by_test(10**9)}"],
-        "unknown": [f"1 {usable}"],
-        "other": ["1 0"],
+        "known": [f"2 {needed_by_test(10**9)}"],
+        "without_memory": [f"2 {needed_by_test(10**9)}"],
+        "unknown": [f"2 {usable}"],
+        "other": ["2 0"],
     }
     assert {threads for _, threads in seen.values()} == {"1"}
     assert not list((project / "tmp").glob("*-on-GPU-1-*")), "the files are removed"
@@ -93,7 +93,7 @@ def test_a_speed_test_reserves_what_it_needs_and_a_new_one_reserves_the_whole_gp
 def test_a_comparison_says_what_the_tests_need(project: Path) -> None:
     memory = json.dumps({"test_it.py::test_unknown": 123})
     seen = run(project, **{fresh_process.MEMORY: memory, "TORCHINDUCTOR_COMPILE_THREADS": "4"})
-    assert seen["unknown"] == (["1 123"], "4"), "the user's number of threads stays"
+    assert seen["unknown"] == (["2 123"], "4"), "the user's number of threads stays"
 
 
 def test_without_a_gpu_nothing_is_registered(project: Path) -> None:
