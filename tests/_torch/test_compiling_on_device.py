@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_torch_compile._torch.compiling_on_device import THREADS, compile_threads, reporting_use, timing_in
+from pytest_torch_compile._torch.compiling_on_device import reporting_use, timing_in
 
 pad_mm: Any = pytest.importorskip("torch._inductor.fx_passes.pad_mm")
 
@@ -121,12 +120,3 @@ def test_after_a_reset_nothing_is_reported_and_the_block_still_ends() -> None:
         torch.compiler.reset()
         compiled_with(lambda: None)(torch.ones(3))
     assert events == []
-
-
-def test_the_number_of_processes_that_compile_is_put_back() -> None:
-    from torch._inductor import config
-
-    before = config.compile_threads, os.environ.get(THREADS)
-    with compile_threads(3):
-        assert (config.compile_threads, os.environ[THREADS]) == (3, "3")
-    assert (config.compile_threads, os.environ.get(THREADS)) == before

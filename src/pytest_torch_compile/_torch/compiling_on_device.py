@@ -8,22 +8,19 @@ This module uses these private torch names, checked with torch 2.11 and 2.15:
 
 - ``torch._dynamo.callback.callback_handler``, which reports the start and the end of a compilation;
 - ``torch._inductor.runtime.benchmarking.benchmarker``, whose method ``benchmark_gpu`` times one alternative;
-- ``torch._inductor.fx_passes.pad_mm.get_do_bench``, which returns the function that times padding;
-- ``torch._inductor.config``.
+- ``torch._inductor.fx_passes.pad_mm.get_do_bench``, which returns the function that times padding.
 
-Without the first three names, the functions that need them have no effect.
+Without these names, the functions that need them have no effect.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 # A callback handler also reports the recording of CUDA graphs, which runs kernels.
 ON_THE_CPU = ("DYNAMO", "LAZY_BACKWARD")
-THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 
 
 @contextmanager
@@ -101,20 +98,3 @@ def reporting_use(stop_using: Callable[[], None], use_again: Callable[[], None])
             callback_handler.remove_start_callback(start)
             callback_handler.remove_end_callback(end)
         end()
-
-
-@contextmanager
-def compile_threads(number: int) -> Iterator[None]:
-    """Inside the ``with`` block, Inductor compiles kernels in ``number`` processes."""
-    from torch._inductor import config
-
-    before = os.environ.get(THREADS)
-    os.environ[THREADS] = str(number)  # max-autotune does not read the configuration
-    try:
-        with config.patch(compile_threads=number):
-            yield
-    finally:
-        if before is None:
-            del os.environ[THREADS]
-        else:
-            os.environ[THREADS] = before

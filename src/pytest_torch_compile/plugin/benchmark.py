@@ -100,7 +100,6 @@ class CompileBenchmark:
             warm_up=warm_up,
             time=self._time,
             warn=self._warn,
-            mode=str(chosen.get("mode")),
             seconds=seconds,
             precision=precision,
             cold_start=cold_start,

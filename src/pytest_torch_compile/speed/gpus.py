@@ -13,8 +13,6 @@ from .measuring.turns import PROCESS_BYTES
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 # The number of processes in which Inductor compiles kernels, and a variable that is set if this run reduced it to one.
 THREADS, ONE_THREAD = "TORCHINDUCTOR_COMPILE_THREADS", "PYTEST_TORCH_COMPILE_ONE_THREAD"
-# With ``mode="max-autotune"``, Inductor compiles hundreds of kernels, so a single process would take minutes.
-AUTOTUNE_THREADS = 8
 # This variable lists all GPUs of the run. A pytest-xdist worker uses only one GPU, but the processes that it starts to
 # confirm a change can use all of them.
 ALL = "PYTEST_TORCH_COMPILE_GPUS"

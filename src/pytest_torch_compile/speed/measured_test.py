@@ -48,7 +48,6 @@ class SpeedTest:
     warm_up: Callable[[], Bench]
     time: Callable[[Bench], Mapping[str, Any]]
     warn: Callable[[str], None]
-    mode: str = "default"
     seconds: float = SECONDS
     precision: float = PRECISION
     cold_start: bool = False
@@ -112,7 +111,7 @@ def _measured_here(test: SpeedTest, stored: StoredTest, confirms: bool) -> tuple
     # A process that cannot be paused compiles in its turn, so that it does not disturb other measurements.
     compiling = nullcontext() if turns.can_be_paused(test.uuid) else turns.measuring(test.uuid)
     with nullcontext() if kept else empty_cache(), compiling:
-        with sharing_the_device(test.uuid, test.mode):
+        with sharing_the_device(test.uuid):
             bench = test.warm_up()
         with turns.measuring(test.uuid):
             sample = bench.measure(seconds=test.seconds, precision=test.precision)

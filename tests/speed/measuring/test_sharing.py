@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 import torch
 
-from pytest_torch_compile.speed import gpus
 from pytest_torch_compile.speed.measuring import cores, sharing, turns
 
 pytest.importorskip("torch._inductor.fx_passes.pad_mm")
@@ -30,7 +28,7 @@ def compile_something() -> None:
 
 
 def test_a_process_that_leaves_cores_free_reports_its_compilation(reported: list[str]) -> None:
-    with sharing.sharing_the_device("GPU-1", "default"):
+    with sharing.sharing_the_device("GPU-1"):
         compile_something()
     assert reported == ["GPU-1 is free", "GPU-1 is in use"]
 
@@ -41,22 +39,6 @@ def test_other_processes_report_nothing(reported: list[str], monkeypatch: pytest
         monkeypatch.delenv(cores.ALL)
     else:
         monkeypatch.setattr(turns, "can_be_paused", lambda uuid: False)
-    with sharing.sharing_the_device("GPU-1", "default"):
+    with sharing.sharing_the_device("GPU-1"):
         compile_something()
     assert reported == []
-
-
-@pytest.mark.parametrize(
-    ("mode", "reduced", "processes"),
-    [("max-autotune", True, "8"), ("default", True, "1"), ("max-autotune", False, "1")],
-)
-def test_autotuning_has_more_processes_if_this_run_reduced_them(
-    mode: str, reduced: bool, processes: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(gpus.THREADS, "1")
-    monkeypatch.delenv(gpus.ONE_THREAD, raising=False)
-    if reduced:
-        monkeypatch.setenv(gpus.ONE_THREAD, "1")
-    with sharing.sharing_the_device("cpu", mode):
-        assert os.environ[gpus.THREADS] == processes
-    assert os.environ[gpus.THREADS] == "1"

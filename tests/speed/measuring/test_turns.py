@@ -182,6 +182,15 @@ def test_without_paused_processes_the_next_measurement_starts_at_once(monkeypatc
         pass
 
 
+def test_waiting_to_use_the_device_again_ends_as_a_pause_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns.register("GPU-1", pausable=True)
+    turns.stop_using("GPU-1")
+    monkeypatch.setattr(turns.pause, "MOST_SECONDS", 0.2)
+    with turns.machine_lock(turns._pausing("GPU-1")):
+        turns.use_again("GPU-1")
+    assert turns._states["GPU-1"].pausable == turns.pause.Pausable.ALWAYS
+
+
 def test_a_process_that_compiles_on_the_cpu_is_paused_for_a_choice(start: Start, tmp_path: Path) -> None:
     compiles = tmp_path / "compiles"
     process = start(COMPILES_ON_THE_CPU, "GPU-1", str(compiles), str(tmp_path / "ends"), str(tmp_path / "uses"))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from ..._torch.compiling_on_device import compile_threads, reporting_use, timing_in
-from .. import gpus
+from ..._torch.compiling_on_device import reporting_use, timing_in
 from . import cores, turns
 
 
 @contextmanager
-def sharing_the_device(uuid: str, mode: str) -> Iterator[None]:
-    """Inside the ``with`` block, a compilation with this ``mode`` shares the device and the cores with other processes.
+def sharing_the_device(uuid: str) -> Iterator[None]:
+    """Inside the ``with`` block, a compilation shares the device and the cores with other processes.
 
     Choices that the compiler makes by timing are timed in a turn. While the compilation needs only the CPU, processes
     that measure do not pause this process, if they have cores of their own.
@@ -24,6 +22,4 @@ def sharing_the_device(uuid: str, mode: str) -> Iterator[None]:
             stack.enter_context(timing_in(partial(turns.choosing, uuid)))
         if turns.can_be_paused(uuid) and cores.are_free():
             stack.enter_context(reporting_use(partial(turns.stop_using, uuid), partial(turns.use_again, uuid)))
-        if os.environ.get(gpus.ONE_THREAD) and mode.startswith("max-autotune"):
-            stack.enter_context(compile_threads(gpus.AUTOTUNE_THREADS))
         yield

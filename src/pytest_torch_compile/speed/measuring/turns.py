@@ -171,7 +171,8 @@ def use_again(uuid: str) -> None:
     if uuid not in _pausable or device.is_held(uuid):
         return
     _allow_pause(uuid, pause.Pausable.ALWAYS)
-    while is_locked(_pausing(uuid)):  # the process that measures pauses this process here
+    end = time.monotonic() + pause.MOST_SECONDS  # as for a paused process
+    while is_locked(_pausing(uuid)) and time.monotonic() < end:  # the process that measures pauses this process here
         time.sleep(RETRY_SECONDS)
 
 
