@@ -400,14 +400,19 @@ def test_tracking_says_and_does_not_fail(project: pytest.Pytester, monkeypatch: 
     result.stdout.fnmatch_lines(["test_speed.py::test_double  regressed *"])
 
 
-def test_improvement_asks_to_tighten(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracking_confirms_an_improvement_and_the_gate_only_shows_it(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     record(project)
     monkeypatch.setenv("SLOWER", "-0.05,-0.05")
-    result = run(project)
+    result = run(project, perf="track")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         ["test_speed.py::test_double  improved *", "1 improved: run pytest with --compile-update-*"]
     )
+    result = run(project)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["test_speed.py::test_double  pass *may have improved: confirm with *=track"])
 
 
 def test_gate_that_records_starts_an_entry_over_and_does_not_fail(

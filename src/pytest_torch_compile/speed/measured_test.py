@@ -132,7 +132,7 @@ def _decision(test: SpeedTest, stored: StoredTest, sample: SpeedSample, confirms
         tests=test.tests,
         allow_more=test.allow_more,
         problems=stored.problems,
-        until_red=settings.current.gates,
+        gates=settings.current.gates,
     )
     if decision.times.outcome == "no-baseline":
         return replace(decision, times=times.Verdict("no-baseline", reason=stored.missing))

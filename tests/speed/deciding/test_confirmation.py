@@ -9,7 +9,7 @@ import pytest
 
 from pytest_torch_compile.speed.deciding.confirmation import Decision, NoFigures, decide
 from pytest_torch_compile.speed.deciding.stored_runs import StoredTest
-from pytest_torch_compile.speed.deciding.wording import explain
+from pytest_torch_compile.speed.deciding.wording import explain, summary
 from pytest_torch_compile.speed.sample import Exact, Paired, Run, SpeedSample
 from tests.speed.deciding.runs import NOISE, run, stored
 
@@ -90,26 +90,41 @@ def test_tuned_count_takes_one_more_compilation() -> None:
 
 @pytest.mark.parametrize(
     ("counts", "further"),
-    [({"guards": 95}, [1]), ({"kernels": 10}, [1]), ({"guards": 95, "kernels": 10}, [1])],
+    [({"guards": 95}, []), ({"kernels": 10}, [1]), ({"guards": 95, "kernels": 10}, [1])],
     ids=["certain at once", "tuned", "both"],
 )
 def test_worse_count_that_is_certain_ends_the_confirmation_of_times(counts: dict[str, int], further: list[int]) -> None:
-    decision, asked = decided(*[sample(0.1, **counts)] * 8, until_red=True)
+    decision, asked = decided(*[sample(0.1, **counts)] * 8, gates=True)
     assert ({one.quantity.name for one in decision.worse}, asked) == (set(counts), further)
-    assert (decision.times.outcome, len(decision.samples)) == ("inconclusive", 2)
+    assert (decision.times.outcome == "regressed", len(decision.samples)) == (False, 1 + len(further))
     assert "run with --compile-perf=track to confirm this" in explain("test", decision, StoredTest(stored(10), COUNTS))
     decision, asked = decided(*[sample(0.1, **counts)] * 8)
     assert (decision.times.outcome, asked) == ("regressed", [7, 6, 5, 4])
 
 
 def test_count_that_a_second_compilation_does_not_show_leaves_the_times_to_be_confirmed() -> None:
-    decision, asked = decided(sample(0.1, kernels=10), *[sample(0.1)] * 7, until_red=True)
+    decision, asked = decided(sample(0.1, kernels=10), *[sample(0.1)] * 7, gates=True)
     assert (decision.worse, decision.times.outcome, asked) == ([], "regressed", [1, 6, 5, 4])
 
 
 def test_better_count_and_slower_times_are_confirmed() -> None:
-    decision, asked = decided(*[sample(0.1, kernels=8)] * 8, until_red=True)
+    decision, asked = decided(*[sample(0.1, kernels=8)] * 8, gates=True)
     assert (decision.times.outcome, asked) == ("regressed", [7, 6, 5, 4])
+
+
+def test_gate_does_not_confirm_what_can_only_be_an_improvement() -> None:
+    decision, asked = decided(*[sample(-0.2, kernels=8)] * 8, gates=True)
+    assert (decision.times.outcome, decision.worse, asked) == ("pass", [], [])
+    assert summary(decision) == "kernels per call 9 -> 8 in one compilation only"
+    decision, asked = decided(*[sample(-0.2)] * 8, gates=True)
+    assert summary(decision) == "device time and wall time may have improved: confirm with --compile-perf=track"
+    decision, asked = decided(*[sample(-0.2, kernels=8)] * 8)
+    assert (decision.times.outcome, decision.changed, asked) == ("improved", True, [7, 6, 5, 4])
+
+
+def test_gate_confirms_a_loss_beside_an_improvement() -> None:
+    decision, asked = decided(*[sample(-0.2, kernels=10)] * 8, gates=True)
+    assert ([str(one) for one in decision.worse], asked) == (["kernels per call 9 -> 10"], [1])
 
 
 def test_one_stored_run_is_enough_for_a_count() -> None:
@@ -151,4 +166,4 @@ def test_what_forbids_a_verdict_beforehand_asks_for_nothing() -> None:
 
 def test_where_nothing_may_be_confirmed_nothing_is() -> None:
     decision = decide(StoredTest(stored(10), COUNTS), sample(0.1, kernels=10), None, tests=24)
-    assert (decision.worse, len(decision.varying), decision.times.undecided) == ([], 1, True)
+    assert (decision.worse, len(decision.varying), len(decision.times.undecided)) == ([], 1, 2)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..sample import SpeedSample
 from . import exact, times
 from .constants import MAX_COMPILATIONS
 from .exact import AllowMore, Difference
 from .stored_runs import StoredTest
-from .times import Verdict
+from .times import METRICS, Verdict
 
 # A function that compiles and measures a test again in fresh processes, and yields each process's measurements as soon
 # as they are available. Its argument is the maximum number of processes.
@@ -55,7 +55,7 @@ def decide(
     tests: int,
     allow_more: AllowMore | None = None,
     problems: Sequence[str] = (),
-    until_red: bool = False,
+    gates: bool = False,
 ) -> Decision:
     """Decide the result of a speed test. As long as the times seem to have changed and there are too few compilations
     to be sure, request more compilations.
@@ -63,8 +63,8 @@ def decide(
     A second compilation is also requested if a count that may depend on autotuning has changed.
 
     Args:
-        until_red: if a count is worse than in the baseline, stop after at most two compilations, even if the times are
-            undecided.
+        gates: if true, stop as soon as it is certain whether the test fails: if a count is worse than in the baseline,
+            do not confirm the times, and do not confirm improvements.
         another: a function that measures again in fresh processes and may raise NoFigures; None to skip the
             confirmation.
         tests: the number of speed tests in the suite.
@@ -78,21 +78,26 @@ def decide(
             if why := [*reasons, *dict.fromkeys(problem for sample in samples for problem in sample.problems)]:
                 verdict = Verdict("inconclusive", verdict.changes, "; ".join(why))
             shown = exact.differences(stored.counts, [sample.exact for sample in samples], allow_more)
-            uncertain = not all(exact.is_certain(difference, len(samples)) for difference in shown)
-            if another is None or not (verdict.undecided or uncertain) or len(samples) >= MAX_COMPILATIONS:
-                break
-            worse = until_red and any(difference.worse for difference in shown)
-            if worse and len(samples) > 1:  # two compilations are enough to confirm a change in any count
+            worse = gates and any(difference.worse for difference in shown)
+            times_open = not worse and any(change.effect > 0 or not gates for change in verdict.undecided)
+            counts_open = any(
+                (difference.worse or not gates) and not exact.is_certain(difference, len(samples))
+                for difference in shown
+            )
+            if another is None or not (times_open or counts_open) or len(samples) >= MAX_COMPILATIONS:
                 break
             try:
                 if (sample := next(further, None)) is None:
-                    wanted = MAX_COMPILATIONS - len(samples) if verdict.undecided and not worse else 1
+                    wanted = MAX_COMPILATIONS - len(samples) if times_open else 1
                     further = running.enter_context(closing(another(wanted)))
                     sample = next(further)
                 samples.append(sample)
             except NoFigures as error:
                 reasons.append(f"a change was measured, but not confirmed: {error}")
                 another = None
+    if gates and verdict.outcome == "pass" and all(change.effect < 0 for change in verdict.undecided):
+        faster = " and ".join(METRICS[change.metric][0] for change in verdict.undecided)
+        verdict = replace(verdict, reason=faster and f"{faster} may have improved: confirm with --compile-perf=track")
     certain = tuple(difference for difference in shown if exact.is_certain(difference, len(samples)))
     names = {difference.quantity.name for difference in certain}
     at_first = exact.differences(stored.counts, [first.exact], allow_more)

@@ -74,14 +74,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result for the times of one test, with the change in each measured time. ``undecided`` is true if another
-    compilation is needed to decide.
+    """The result for the times of one test, with the change in each measured time. ``undecided`` contains the changes
+    for which another compilation is needed to decide.
     """
 
     outcome: Outcome
     changes: tuple[Change, ...] = ()
     reason: str = ""
-    undecided: bool = False
+    undecided: tuple[Change, ...] = ()
 
     def changed(self, outcome: Outcome) -> tuple[Change, ...]:
         """Return the changes that have this outcome."""
@@ -110,7 +110,7 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
         else few
     )
     # A test that already fails does not need more compilations for undecided times.
-    undecided = outcome != "regressed" and any(is_open for _, is_open in judged)
+    undecided = () if outcome == "regressed" else tuple(change for change, is_open in judged if is_open)
     return Verdict(outcome, tuple(change for change, _ in judged), why if unclear else "", undecided)
 
 
@@ -121,7 +121,7 @@ def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
     metrics = _measured([*base, *here])
     looks = sum(are_enough(count, count) for count in range(1, MAX_COMPILATIONS + 1))
     level = FAMILY_LEVEL / max(1, 2 * tests * len(metrics) * looks)
-    changes, undecided = [], False
+    changes = []
     for metric in metrics:
         against = _against(metric, [*base, *here])
         before, after = ([_value(run, metric, against) for run in side] for side in (base, here))
@@ -132,13 +132,13 @@ def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
             outcome: Outcome = "regressed" if change.effect > 0 else "improved"
             change = replace(change, outcome="pass" if eager_only else outcome if sure else "inconclusive")
         changes.append(change)
-        undecided |= change.outcome == "inconclusive"
     outcome = worst([change.outcome for change in changes])
     reason = (
         f"{len(here)} compilations of each revision are not enough to distinguish this change from noise"
         if outcome == "inconclusive"
         else ""
     )
+    undecided = tuple(change for change in changes if change.outcome == "inconclusive")
     return Verdict(outcome, tuple(changes), reason, undecided)
 
 
