@@ -28,11 +28,12 @@ SEVERITIES = tuple(  # worst first
 
 
 class Reference(Enum):
-    """The reference against which compiled results were judged; the enum value is shown to users."""
+    """The reference by which results were judged that are not close to eager's; the enum value is shown to users."""
 
     NOT_NEEDED = "not needed"
     FP64 = "fp64"
     TWO_EAGER_RUNS = "spread of two eager runs"
+    TOLERANCE = "tolerance for the dtype"
 
 
 @dataclass(frozen=True)

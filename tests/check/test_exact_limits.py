@@ -255,7 +255,7 @@ def test_wait_that_torch_warns_of_is_heard_with_its_line():
 
 def test_no_limit_costs_nothing(monkeypatch):
     monkeypatch.setattr(exact_limits, "counting_generated", None)
-    monkeypatch.setattr(exact_limits, "counted", None)
+    monkeypatch.setattr(exact_limits, "gpu_counts", None)
     assert check_compile(fused, sized(4)).ok
 
 

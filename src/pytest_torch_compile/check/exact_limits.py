@@ -18,8 +18,8 @@ from ..legs.leg import Work
 from ..observation import Location, Observation
 from ..report.failure_text import count
 from ..speed.measuring import memory
-from ..speed.measuring.counted import counted
 from .describe import device_name
+from .gpu_counts import gpu_counts
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,14 @@ def measured_on_gpu(budget: Budget, work: Work, compiling: Compiling) -> dict[st
     per_call = any(quantity.per_call and name in limits for name, quantity in LIMITED.items())
     if not (per_call and returning and _on_gpu(work)):
         return {}
-    calls = [counted(work, call, compiling) for call in returning]
+    calls = [gpu_counts(work, call, compiling) for call in returning]
     figures = {
         "max_kernels": _most([one.kernels for one in calls], "kernels"),
         "max_memory": _most([one.memory for one in calls], "bytes"),
         "max_syncs": _waits([one.sync_lines for one in calls], [one.syncs for one in calls]),
     }
     if "max_memory_ratio" in limits:
-        eager = [counted(work, call, None).memory for call in returning]
+        eager = [gpu_counts(work, call, None).memory for call in returning]
         pairs = list(zip([one.memory for one in calls], eager, strict=True))
         lines = [f"call {number}: {own:,} bytes, eager {other:,}" for number, (own, other) in enumerate(pairs, 1)]
         # The eager run may need no memory of its own.

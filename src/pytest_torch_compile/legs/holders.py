@@ -360,5 +360,4 @@ def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder
 
 def is_mutable(value: Any) -> bool:
     """Return whether an object has content that code can change in place and that a snapshot can restore."""
-    kinds = (torch.Tensor, torch.nn.Module, types.FunctionType)
-    return is_a(value, kinds) or is_open(value) or stateful(value) is not None or is_a(value, (list, dict, set))
+    return next(holders_of(value, lambda memory: False), None) is not None

@@ -30,6 +30,7 @@ PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 """The most common types whose values are immutable and contain no other objects."""
 
 # The contents of objects from these packages are not traversed: they contain no model state, or too many other objects.
+# The three modules that are left out define simple containers: SimpleNamespace, OrderedDict, deque and Namespace.
 _CLOSED = (sys.stdlib_module_names - {"__main__", "types", "collections", "argparse"}) | {
     "numpy", "pytest", "_pytest", "pluggy", "torch",
 }  # fmt: skip

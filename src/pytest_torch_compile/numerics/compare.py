@@ -232,7 +232,7 @@ def _value_findings(
     for (kind, write), leaves in groups.items():
         paths = [p for p in metadata if any(leaf.path == p or is_below(leaf.path, [p]) for leaf in leaves)]
         own = {path: metadata.pop(path) for path in paths}
-        findings.append(messages.value_finding(record, kind, write, leaves, own, judged.reference))
+        findings.append(messages.value_finding(record, kind, write, leaves, own, judged.fp64_ran))
     return findings
 
 

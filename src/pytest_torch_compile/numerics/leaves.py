@@ -74,11 +74,21 @@ class Pair:
 
 @dataclass
 class Judgement:
-    """The results for all tensors of a call, and the type of reference run that was used."""
+    """The results for all tensors of a call. ``fp64_ran`` is None if no fp64 run was needed."""
 
     verdicts: dict[str, LeafVerdict] = field(default_factory=dict)
-    reference: Reference = Reference.NOT_NEEDED
+    fp64_ran: bool | None = None
     nondeterministic: bool = False
+
+    @property
+    def reference(self) -> Reference:
+        """The reference that was used. The results of an fp64 run cannot always be used."""
+        if self.fp64_ran is None:
+            return Reference.NOT_NEEDED
+        rules = {verdict.rule for verdict in self.verdicts.values()}
+        if "fp64" in rules:
+            return Reference.FP64
+        return Reference.TWO_EAGER_RUNS if "spread" in rules else Reference.TOLERANCE
 
     def failing(self, pairs: Iterable[Pair]) -> list[Pair]:
         """Return the pairs that have not passed so far."""
@@ -100,7 +110,7 @@ def judge_pairs(
     truth: Values = {}
     if floating:
         values = reference()
-        result.reference = Reference.TWO_EAGER_RUNS if values is None else Reference.FP64
+        result.fp64_ran = values is not None
         truth = values or {}
         _judge_by_reference(floating, pairs, truth, result)
     failing = result.failing(unexplained)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from .. import advice
 from .._torch.error_text import error_summary
-from ..findings import Finding, FindingKind, Reference
+from ..findings import Finding, FindingKind
 from ..report.failure_text import number
 from .leaves import LeafVerdict
 from .metadata import MetadataDifference
@@ -38,7 +38,7 @@ def value_finding(
     write: Write,
     leaves: Sequence[LeafVerdict],
     metadata: Mapping[str, Sequence[MetadataDifference]],
-    reference: Reference,
+    fp64_ran: bool | None,
 ) -> Finding:
     """Return one finding for all wrong tensors of one kind. The finding contains the errors of the worst tensor and the
     paths of the other tensors.
@@ -59,7 +59,7 @@ def value_finding(
     return Finding(
         kind,
         message,
-        evidence="\n".join([*_evidence(worst, leaves, reference), *_metadata_lines(worst.path, metadata)]),
+        evidence="\n".join([*_evidence(worst, leaves, fp64_ran), *_metadata_lines(worst.path, metadata)]),
         hint=_value_hint(kind, write, worst),
         calls=(record.number,),
         subject=worst.path,
@@ -82,7 +82,7 @@ def _value_hint(kind: FindingKind, write: Write, worst: LeafVerdict) -> str:
     return loosen if worst.ratio <= _CLOSE else f"{advice.FIND_STAGE}; {loosen}"
 
 
-def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Reference) -> list[str]:
+def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], fp64_ran: bool | None) -> list[str]:
     where = f"worst element {list(worst.index)}" if worst.index else "value"
     values = f"{where} of {worst.path}: eager {number(worst.eager)}, compiled {number(worst.compiled)}"
     lines = [values + (f", fp64 {number(worst.reference)}" if worst.reference is not None else "")]
@@ -98,9 +98,8 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], reference: Refe
         )
     elif worst.rule == "given":
         lines.append("the limit is the tolerance set for this check")
-    elif reference is not Reference.NOT_NEEDED and not worst.nonfinite:
-        ran = reference is Reference.FP64
-        why = "the fp64 run does not compute the same result as eager" if ran else "an fp64 run was not possible"
+    elif fp64_ran is not None and not worst.nonfinite:
+        why = "the fp64 run does not compute the same result as eager" if fp64_ran else "an fp64 run was not possible"
         reached = f"a multiple of the largest error in {worst.perturbed_runs} eager runs with perturbed rounding"
         lines.append(f"{why}, so the limit is {reached if worst.perturbed_runs else 'the tolerance for the dtype'}")
     others = [leaf.path for leaf in leaves if leaf is not worst]

@@ -9,23 +9,23 @@ from dataclasses import dataclass
 
 import torch
 
-from ..._torch.syncs import noting_syncs
-from ...legs.calls import Call
-from ...legs.compiling import Compiling
-from ...legs.leg import Work
-from ...legs.targets import argument_names, mark_dynamic
-from ...observation import Location
-from . import kernels, memory
-from .copies import copied
-from .kernels import Run
-from .workload import workload
+from .._torch.syncs import noting_syncs
+from ..legs.calls import Call
+from ..legs.compiling import Compiling
+from ..legs.leg import Work
+from ..legs.targets import argument_names, mark_dynamic
+from ..observation import Location
+from ..speed.measuring import kernels, memory
+from ..speed.measuring.copies import copied
+from ..speed.measuring.kernels import Run
+from ..speed.measuring.workload import workload
 
 WARM_UPS = 3  # with CUDA graphs, the first call is a warm-up, the second is recorded, and the third is a replay
 PROFILED = 4  # more than the number of the profiler's own events, so that ``per_call`` rounds their share down to 0
 
 
 @dataclass(frozen=True)
-class Counted:
+class GpuCounts:
     """The counts for one warm call. For each synchronization, ``sync_lines`` contains the line of user code that caused
     the synchronization, or None if the line is unknown.
     """
@@ -36,7 +36,7 @@ class Counted:
     sync_lines: tuple[Location | None, ...]
 
 
-def counted(work: Work, call: Call, compiling: Compiling | None) -> Counted:
+def gpu_counts(work: Work, call: Call, compiling: Compiling | None) -> GpuCounts:
     """Run a call on copies of the target and the arguments until the call is warm, and then count its kernels, memory
     and synchronizations. If ``compiling`` is None, the call runs eagerly.
     """
@@ -57,7 +57,7 @@ def counted(work: Work, call: Call, compiling: Compiling | None) -> Counted:
         with noting_syncs(lines.append):
             run()
         waits = max(session.per_call(session.waits), len(lines))
-        return Counted(session.kernels, used, waits, tuple(lines))
+        return GpuCounts(session.kernels, used, waits, tuple(lines))
 
 
 def _repeatable(work: Work, call: Call, compiling: Compiling | None) -> Run:
