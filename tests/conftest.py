@@ -10,6 +10,7 @@ import pytest
 from _pytest.pytester import SysModulesSnapshot
 
 from pytest_torch_compile import settings
+from tests import preloaded
 
 if not any(entry.name == "torch_compile" for entry in metadata.entry_points(group="pytest11")):
     pytest_plugins = ["pytest_torch_compile.plugin"]
@@ -17,8 +18,9 @@ if not any(entry.name == "torch_compile" for entry in metadata.entry_points(grou
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure() -> None:
-    """Look into no failure of which a test says itself that it must come."""
+    """Look into no failure of which a test says itself that it must come. Fork the Python processes that tests start."""
     settings.current = replace(settings.current, diagnose="off")
+    preloaded.install()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -46,3 +48,9 @@ def folder_of_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(pytester, "_Pytester__take_sys_modules_snapshot", lambda: snapshot)
     monkeypatch.setattr(pytester, "_sys_modules_snapshot", snapshot)
     return pytester
+
+
+@pytest.fixture
+def new_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start each Python process as usual, without a preloaded torch."""
+    monkeypatch.setattr(preloaded, "_can_be_forked", lambda *_: False)

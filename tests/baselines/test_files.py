@@ -278,6 +278,7 @@ def test_pytest_benchmark_reads_it(tmp_path: Path) -> None:
     assert "test_a" in result.stdout + result.stderr
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_imports_neither_torch_nor_pytest() -> None:
     code = (
         "import sys, pytest_torch_compile.baselines.files; print([m for m in ('torch', 'pytest') if m in sys.modules])"

@@ -256,6 +256,7 @@ def test_options_that_cannot_be_read_are_refused(words, expected, diagnose, caps
     assert expected in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_help_and_the_parser_import_no_torch():
     program = (
         "import sys\nfrom pytest_torch_compile.cli import main\n"

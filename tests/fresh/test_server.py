@@ -17,7 +17,10 @@ pytest.importorskip("torch")
 from pytest_torch_compile.fresh.process import Ended, run_fresh
 from pytest_torch_compile.fresh.server import server
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only"),
+    pytest.mark.usefixtures("new_interpreters"),
+]
 PRELOAD = ("torch",)
 
 

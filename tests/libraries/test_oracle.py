@@ -40,6 +40,7 @@ def test_each_planted_defect_is_seen(name):
     assert any(seen.get(kind, bool(said["wrong"])) for kind in defect.kinds), said
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_it_does_not_import_the_plugin():
     code = "import sys, libraries.oracle; sys.exit(any('pytest_torch_compile' in name for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

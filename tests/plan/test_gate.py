@@ -334,6 +334,7 @@ def test_the_report_shows_planned_figures_apart(gated: Project) -> None:
     )
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_a_session_without_speed_tests_imports_no_torch(tmp_path: Path) -> None:
     (tmp_path / "test_plain.py").write_text(
         "import sys\n\n\ndef test_plain():\n    assert 'torch' not in sys.modules\n"

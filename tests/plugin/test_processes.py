@@ -96,6 +96,7 @@ def test_bad(compile_check):
     assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_unused_plugin_imports_no_torch_and_says_nothing(tmp_path):
     (tmp_path / "test_a.py").write_text("import sys\ndef test_a():\n    assert 'torch' not in sys.modules\n")
     result = other_process(tmp_path, "-q")
@@ -104,6 +105,7 @@ def test_unused_plugin_imports_no_torch_and_says_nothing(tmp_path):
     assert result.stderr == ""
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_unused_plugin_imports_no_torch_to_collect(tmp_path):
     (tmp_path / "test_a.py").write_text("def test_a():\n    pass\n")
     (tmp_path / "conftest.py").write_text(

@@ -230,6 +230,7 @@ def test_what_is_no_launcher_is_not_taken_for_one(launch, variables):
     assert launch(**variables) is None
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_tests_that_use_nothing_of_the_plugin_run_as_ever_under_a_launcher(tmp_path):
     (tmp_path / "test_plain.py").write_text(
         "import sys\n\ndef test_plain():\n    assert 'torch' not in sys.modules\n", encoding="utf-8"

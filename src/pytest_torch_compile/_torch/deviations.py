@@ -23,8 +23,9 @@ from .user_lines import is_torch
 
 _CONFIGS = ("torch._dynamo.config", "torch._inductor.config", "torch._functorch.config")
 _VARIABLES = re.compile(r"^TORCH(DYNAMO|_DYNAMO|INDUCTOR|_COMPILE|_COMPILER|_FUNCTORCH)_")
-# Settings for file locations, compile processes and logging, which do not affect whether a check passes.
-_HARMLESS = re.compile(r"(_DIR|_THREADS|_VERBOSE|_PROFILE|_PROFILER|_CPROFILE|_LOG\w*|_WORKER\w*)$")
+# Settings for file locations, compile processes, logging and the test of vector instructions, which do not affect
+# whether a check passes.
+_HARMLESS = re.compile(r"(_DIR|_THREADS|_VERBOSE|_PROFILE|_PROFILER|_CPROFILE|_LOG\w*|_WORKER\w*|_VEC_ISA_OK)$")
 
 _EARLIER_NAMES = {
     "recompile_limit": "cache_size_limit",

@@ -197,6 +197,7 @@ def test_false_alarms_of_whole_suites_stay_at_the_level() -> None:
     assert red <= 0.01 * suites
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_imports_neither_torch_nor_pytest() -> None:
     names = ("deciding.confirmation", "deciding.wording", "deciding.stored_runs", "summary", "gpus")
     imports = "; ".join(f"import pytest_torch_compile.speed.{name}" for name in names)

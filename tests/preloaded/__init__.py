@@ -1,0 +1,90 @@
+"""Start Python processes of the tests by forking a process that has imported torch, which saves 3 s of CPU time each.
+
+``subprocess.Popen`` starts ``launch.py`` in place of Python. The launcher passes its arguments, environment, folder and
+files to the server (``server.py``), which forks a process for them. The launcher forwards signals, and ends as the
+forked process ends. Processes that a forked process starts are forked as well. A process that needs another interpreter
+is started as usual, for example with options such as ``-X`` or with other variables that torch reads during its import.
+Tests of the import of torch turn this off with the fixture ``new_interpreters``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+SOCKET = "TESTS_PRELOADED_SOCKET"
+_FOLDER = Path(__file__).parent
+# Python or torch reads these variables when it starts, apart from the second pattern.
+_READ_AT_START = re.compile("TORCH|PYTORCH|AOT|TRITON|OMP_|MKL_|KMP_|CUDA|LD_|PYTHON")
+_READ_LATE = re.compile("PYTHONPATH|TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR|PYTORCH_TEST|PYTHON.*HISTORY")
+_started: dict[str, Any] = {}
+
+
+class Popen(subprocess.Popen[Any]):
+    """Like ``subprocess.Popen``, but a Python process is forked where possible."""
+
+    def __init__(self, args: Any, *others: Any, **options: Any) -> None:
+        environment = options.get("env")
+        if not others and _can_be_forked(args, options, os.environ if environment is None else environment):
+            options["env"] = {**(os.environ if environment is None else environment), SOCKET: _server()}
+            files = ",".join(map(str, options.get("pass_fds", ())))
+            args = [sys.executable, "-I", "-S", str(_FOLDER / "launch.py"), files, *map(os.fspath, args[1:])]
+        super().__init__(args, *others, **options)
+
+
+def install(address: str = "") -> None:
+    """Fork the Python processes that this process starts from now on. A forked process passes the ``address`` of the
+    server that forked it.
+    """
+    if sys.platform == "linux" and subprocess.Popen is not Popen:
+        _started["variables"] = _read_at_start(os.environ)
+        if address:
+            _started.update({"in": os.getpid(), "address": address})
+        subprocess.Popen = Popen  # type: ignore[misc]
+
+
+def _can_be_forked(args: Any, options: dict[str, Any], environment: Any) -> bool:
+    if not isinstance(args, (list, tuple)) or len(args) < 2 or args[0] != sys.executable:
+        return False
+    special = {"preexec_fn", "executable", "shell", "user", "group", "umask"} & options.keys()
+    usual = args[1] in ("-m", "-c") or not str(args[1]).startswith("-") or (args[1] == "-I" and args[2][:1] != "-")
+    return usual and not special and _read_at_start(environment) == _started["variables"]
+
+
+def _read_at_start(environment: Any) -> dict[str, str]:
+    return {k: v for k, v in environment.items() if _READ_AT_START.match(k) and not _READ_LATE.fullmatch(k)}
+
+
+def _server() -> str:
+    """Return the address of this process's server, which is started on first use."""
+    if _started.get("in") != os.getpid():
+        folder = tempfile.mkdtemp(prefix="preloaded-")
+        address = os.path.join(folder, "socket")
+        command = [sys.executable, str(_FOLDER / "server.py"), address]
+        process = subprocess.Popen.__mro__[1](  # this class would ask the server
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        process.stdout.readline()  # it listens
+        process.stdout.close()
+        _started.update({"in": os.getpid(), "address": address, "process": process})
+        atexit.register(_stop, os.getpid(), process, folder)
+    return str(_started["address"])
+
+
+def _stop(owner: int, process: subprocess.Popen[Any], folder: str) -> None:
+    if os.getpid() == owner:
+        process.kill()
+        process.wait()
+        Path(folder, "socket").unlink(missing_ok=True)
+        os.rmdir(folder)

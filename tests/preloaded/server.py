@@ -1,0 +1,180 @@
+"""Import torch and its compiler once, and fork a process for each request of ``launch.py``.
+
+The server creates no tensors and compiles nothing, so a forked process behaves like a new one. It ends when the process
+that started it ends, and it ends a forked process whose launcher has ended.
+"""
+
+import atexit
+import contextlib
+import fcntl
+import gc
+import io
+import json
+import os
+import random
+import runpy
+import selectors
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+
+PRELOADED = (
+    "torch", "torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.fx_passes.joint_graph",
+    "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton", "torch._functorch.aot_autograd",
+    "torch.testing", "torch.export", "torch._inductor.runtime.triton_heuristics",
+)  # fmt: skip
+
+
+def main() -> None:
+    address = sys.argv[1]
+    started_with = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    base = [entry for entry in sys.path[1:] if entry not in started_with]
+    sys.path.insert(1, str(Path(__file__).parents[2]))
+    from tests import preloaded
+
+    del sys.path[1]
+    for name in PRELOADED:
+        __import__(name)
+    gc.collect()
+    gc.freeze()
+    if (request := serve(address)) is None:
+        return
+    preloaded.install(address)
+    try:
+        run(request, base)
+        code = 0
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except SystemExit as exit:
+        code = exit.code if isinstance(exit.code, int) else int(exit.code is not None)
+        if exit.code is not None and not isinstance(exit.code, int):
+            print(exit.code, file=sys.stderr)
+    except BaseException as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
+            trace = trace.tb_next
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        code = 1
+    # Python would now destroy the objects of all modules, which takes longer than most of the programs.
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code & 0xFF)
+
+
+def serve(address: str) -> "dict | None":
+    """Return a request in the process that is forked for it, and None in the server when it ends."""
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(address)
+    listening.listen(16)
+    print(flush=True)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    ended, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+    ready = selectors.DefaultSelector()
+    for file in (0, listening, ended):
+        ready.register(file, selectors.EVENT_READ)
+    connections: dict[socket.socket, int] = {}
+    while True:
+        for key, _ in ready.select():
+            if key.fileobj == 0:
+                return None
+            if key.fileobj is listening:
+                connection = listening.accept()[0]
+                request, files = _received(connection)
+                if (process := os.fork()) == 0:
+                    signal.set_wakeup_fd(-1)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    for file in (ended, wakeup):
+                        os.close(file)
+                    for one in (ready, listening, connection, *connections):
+                        one.close()
+                    _renumber(files, request["files"])
+                    return request
+                for file in files:
+                    os.close(file)
+                connection.sendall(f"{process}\n".encode())
+                connections[connection] = process
+                ready.register(connection, selectors.EVENT_READ)
+            elif key.fileobj == ended:
+                os.read(ended, 4096)
+            else:  # the launcher has ended
+                os.kill(connections.pop(key.fileobj), signal.SIGKILL)
+                ready.unregister(key.fileobj)
+                key.fileobj.close()
+        _tell_ended(connections, ready)
+
+
+def _tell_ended(connections: "dict[socket.socket, int]", ready: selectors.BaseSelector) -> None:
+    while True:
+        try:
+            process, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not process:
+            return
+        for connection in [one for one, its in connections.items() if its == process]:
+            with contextlib.suppress(OSError):
+                connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+            ready.unregister(connection)
+            connection.close()
+            del connections[connection]
+
+
+def _renumber(files: "list[int]", numbers: "list[int]") -> None:
+    """Give the open ``files`` the ``numbers`` that they have in the launcher."""
+    above = max(*files, *numbers) + 1
+    moved = [fcntl.fcntl(file, fcntl.F_DUPFD, above) for file in files]
+    for file in files:
+        os.close(file)
+    for file, number in zip(moved, numbers, strict=True):
+        os.dup2(file, number)
+        os.close(file)
+
+
+def _received(connection: socket.socket) -> "tuple[dict, list[int]]":
+    head, files, _, _ = socket.recv_fds(connection, 8, 16)
+    size, message = int.from_bytes(head, "big"), io.BytesIO()
+    while message.tell() < size:
+        message.write(connection.recv(1 << 16))
+    return json.loads(message.getvalue()), list(files)
+
+
+def run(request: dict, base: "list[str]") -> None:
+    """Run the program of a request, as Python would."""
+    os.setpgid(0, 0)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    random.seed()
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()
+    option, *others = request["argv"]
+    alone = option == "-I"
+    if alone:
+        option, *others = others
+    added = [entry or os.getcwd() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    if option == "-m":
+        sys.path[:] = [os.getcwd(), *added, *base]
+        sys.argv = others
+        runpy.run_module(others[0], run_name="__main__", alter_sys=True)
+    elif option == "-c":
+        sys.path[:] = ["", *added, *base]
+        sys.argv = ["-c", *others[1:]]
+        main = type(sys)("__main__")
+        main.__builtins__ = __builtins__
+        sys.modules["__main__"] = main
+        exec(compile(others[0], "<string>", "exec"), main.__dict__)
+    else:
+        sys.path[:] = base if alone else [os.path.dirname(os.path.abspath(option)), *added, *base]
+        sys.argv = [option, *others]
+        runpy.run_path(option, run_name="__main__")
+
+
+main()
