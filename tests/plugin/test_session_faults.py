@@ -308,7 +308,7 @@ disk.write_atomically(Path(sys.argv[1]), "new")
 
 
 @pytest.fixture
-def half_written(tmp_path):
+def half_written(tmp_path, new_interpreters):
     """A file that a process is in the middle of writing, and the process."""
     path = tmp_path / "cpu_torch-2.13" / "speed.json"
     path.parent.mkdir()

@@ -70,12 +70,13 @@ def _server() -> str:
         process = subprocess.Popen.__mro__[1](  # this class would ask the server
             command,
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,  # as in most forked processes; Python's streams remember whether files can seek
+            stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         assert process.stdout is not None
-        process.stdout.readline()  # it listens
+        while process.stdout.readline() not in (b"listening\n", b""):  # warnings of the import
+            pass
         process.stdout.close()
         _started.update({"in": os.getpid(), "address": address, "process": process})
         atexit.register(_stop, os.getpid(), process, folder)

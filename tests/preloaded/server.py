@@ -36,7 +36,8 @@ def main() -> None:
 
     del sys.path[1]
     for name in PRELOADED:
-        __import__(name)
+        with contextlib.suppress(ImportError):
+            __import__(name)
     gc.collect()
     gc.freeze()
     if (request := serve(address)) is None:
@@ -72,8 +73,9 @@ def serve(address: str) -> "dict | None":
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
     listening.listen(16)
-    print(flush=True)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    print("listening", flush=True)
+    for number in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), number)
     ended, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)

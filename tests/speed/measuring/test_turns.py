@@ -18,7 +18,10 @@ import pytest
 
 from pytest_torch_compile.speed.measuring import device, turns
 
-pytestmark = pytest.mark.skipif(turns.pause is None, reason="this system cannot pause a process")
+pytestmark = [
+    pytest.mark.skipif(turns.pause is None, reason="this system cannot pause a process"),
+    pytest.mark.usefixtures("new_interpreters"),  # the tests pause and kill the processes that they start
+]
 
 # Registers for a device, and then writes the time to a file, over and over.
 COMPILES = """
