@@ -21,7 +21,7 @@ from typing import Any
 SOCKET = "TESTS_PRELOADED_SOCKET"
 _FOLDER = Path(__file__).parent
 # Python or torch reads these variables when it starts, apart from the second pattern.
-_READ_AT_START = re.compile("TORCH|PYTORCH|AOT|TRITON|OMP_|MKL_|KMP_|CUDA|LD_|PYTHON")
+_READ_AT_START = re.compile("TORCH|PYTORCH|AOT|TRITON|OMP_|MKL_|KMP_|CUDA|LD_|PYTHON|CC$|CXX$")
 _READ_LATE = re.compile("PYTHONPATH|TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR|PYTORCH_TEST|PYTHON.*HISTORY")
 _started: dict[str, Any] = {}
 
