@@ -166,6 +166,7 @@ def test_exception_that_says_too_long_ends_the_child(tmp_path):
     assert "in test_a" in ended.stacks
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_grandchild_that_stays_does_not_hold_the_parent(tmp_path):
     source = """
 import subprocess, sys

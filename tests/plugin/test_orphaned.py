@@ -13,6 +13,7 @@ import pytest
 from tests.plugin.projects import OPTIONS, SOURCES
 
 pytest.importorskip("xdist")
+pytestmark = pytest.mark.usefixtures("new_interpreters")  # the tests kill the processes that they start
 SLEEPS = """
 import os, pathlib, time
 
