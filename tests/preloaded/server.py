@@ -46,9 +46,6 @@ def main() -> None:
     try:
         run(request, base)
         code = 0
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
     except SystemExit as exit:
         code = exit.code if isinstance(exit.code, int) else int(exit.code is not None)
         if exit.code is not None and not isinstance(exit.code, int):
@@ -59,6 +56,10 @@ def main() -> None:
             trace = trace.tb_next
         sys.excepthook(type(error), error.with_traceback(trace), trace)
         code = 1
+        if isinstance(error, KeyboardInterrupt):
+            sys.stderr.flush()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
     # Python would now destroy the objects of all modules, which takes longer than most of the programs.
     threading._shutdown()
     atexit._run_exitfuncs()

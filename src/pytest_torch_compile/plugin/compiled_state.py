@@ -1,4 +1,4 @@
-"""Discard compiled code before and after the tests that use the plugin, so that every test compiles anew."""
+"""Discard compiled code before and after the tests that use the plugin, so that every test compiles from scratch."""
 
 from __future__ import annotations
 

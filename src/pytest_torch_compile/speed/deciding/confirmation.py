@@ -63,12 +63,12 @@ def decide(
     A second compilation is also requested if a count that may depend on autotuning has changed.
 
     Args:
-        gates: if true, stop as soon as it is certain whether the test fails: if a count is worse than in the baseline,
-            do not confirm the times, and do not confirm improvements.
         another: a function that measures again in fresh processes and may raise NoFigures; None to skip the
             confirmation.
         tests: the number of speed tests in the suite.
         problems: the reasons, if any, why the times cannot be compared with the stored runs.
+        gates: whether a regression fails the test. Then stop as soon as it is certain whether the test fails: if a
+            count is worse than in the baseline, do not confirm the times, and do not confirm improvements.
     """
     samples, reasons = [first], list(problems)
     further: Iterator[SpeedSample] = iter(())
@@ -95,9 +95,10 @@ def decide(
             except NoFigures as error:
                 reasons.append(f"a change was measured, but not confirmed: {error}")
                 another = None
-    if gates and verdict.outcome == "pass" and all(change.effect < 0 for change in verdict.undecided):
-        faster = " and ".join(METRICS[change.metric][0] for change in verdict.undecided)
-        verdict = replace(verdict, reason=faster and f"{faster} may have improved: confirm with --compile-perf=track")
+    faster = [METRICS[change.metric][0] for change in verdict.undecided if change.effect < 0]
+    if gates and faster and verdict.outcome == "pass":
+        reason = f"{' and '.join(faster)} may have improved: confirm with --compile-perf=track"
+        verdict = replace(verdict, reason=reason)
     certain = tuple(difference for difference in shown if exact.is_certain(difference, len(samples)))
     names = {difference.quantity.name for difference in certain}
     at_first = exact.differences(stored.counts, [first.exact], allow_more)
