@@ -40,13 +40,21 @@ def no_default_device_is_left() -> Iterator[None]:
 
 
 @pytest.fixture
-def folder_of_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A folder whose tests run in this process, where torch is loaded already, and not as a pytest-xdist worker."""
-    for variable in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
-        monkeypatch.delenv(variable, raising=False)
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """Keep the modules that sessions in this process import. By default, pytester removes them from ``sys.modules``.
+    torch cannot be imported twice, and a second import of a module leaves two objects for it.
+    """
     snapshot = SysModulesSnapshot(preserve=lambda name: not name.startswith(("test_", "conftest")))
     monkeypatch.setattr(pytester, "_Pytester__take_sys_modules_snapshot", lambda: snapshot)
     monkeypatch.setattr(pytester, "_sys_modules_snapshot", snapshot)
+    return pytester
+
+
+@pytest.fixture
+def folder_of_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A folder whose tests run in this process, and not as a pytest-xdist worker."""
+    for variable in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(variable, raising=False)
     return pytester
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from importlib import metadata
@@ -10,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from pytest_torch_compile import CompileUsageError
 from pytest_torch_compile.speed.deciding.exact import require_counted
-from pytest_torch_compile.speed.measuring.bench import measure_compile
 
 pytest.importorskip("pytest_benchmark")
 ENVIRONMENT = "NVIDIA-H200_torch-2.11_cuda-13.0"
@@ -68,14 +65,6 @@ TESTS = """
     def test_double(compile_benchmark):
         compile_benchmark(lambda x: x * 2, torch.ones(3))
 """
-
-
-@pytest.fixture(scope="session", autouse=True)
-def imported() -> None:
-    """Sessions run in this process and forget what they import, which torch does not survive twice."""
-    importlib.import_module("pytest_torch_compile.check.check_compile")
-    importlib.import_module("pytest_torch_compile.speed.measured_test")  # conftest.py replaces functions of its modules
-    measure_compile(lambda x: x * 2, torch.ones(3), backend="eager", seconds=0.01)
 
 
 @pytest.fixture(autouse=True)

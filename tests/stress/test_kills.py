@@ -23,7 +23,10 @@ from tests.stress.kills import (
     run_to_the_end,
 )
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
+pytestmark = [
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc"),
+    pytest.mark.usefixtures("new_interpreters"),
+]
 SEED = 21
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
