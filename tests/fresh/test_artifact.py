@@ -179,7 +179,7 @@ PLANTED = {
     "another shape": (other_shape, {}, "metadata", "differs from eager in shape"),
     "a compilation": (compiles, {}, "recompile", "compiled in the process that loaded the artifact"),
     "a crash": (dies, {}, "exception", "the fresh process was killed by SIGKILL"),
-    "a hang": (hangs, {"timeout": 25}, "exception", "the fresh process did not finish within 25 s"),
+    "a hang": (hangs, {"timeout": 12}, "exception", "the fresh process did not finish within 12 s"),
     "a write": (writes, {}, "mutation", "compiled code changes argument x"),
 }
 

@@ -95,7 +95,11 @@ def test_folder_paths_and_variables_are_those_of_the_caller(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
     found = forked(facts).value
+    assert found["variables"]["HOME"] == str(tmp_path)
+    assert "PYTEST_CURRENT_TEST" not in found["variables"]
     assert found["folder"] == str(tmp_path)
     assert found["path"][0] == str(tmp_path)
     assert found["variables"]["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "cache")

@@ -127,6 +127,7 @@ def no_torch(folder: Path, text: str) -> None:
     ["raise ImportError('libcudart.so.13: cannot open shared object file')", "raise OSError('bad ELF\\nheader')"],
 )
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
+@pytest.mark.usefixtures("new_interpreters")
 def test_a_torch_that_cannot_be_imported_fails_the_tests_that_need_it_alone(pytester, run, monkeypatch, text, workers):
     if workers:
         pytest.importorskip("xdist")
@@ -193,6 +194,7 @@ def test_sigterm_leaves_a_report_and_no_folders(tmp_path):
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["one-process", "worker"])
+@pytest.mark.usefixtures("new_interpreters")  # a worker that is forked is not in the group
 def test_a_signal_to_the_process_and_to_its_group_is_one_request_to_end(tmp_path, options):
     run, _ = started(tmp_path, "--compile-update-baselines", *options, variables={}, start_new_session=True)
     run.send_signal(signal.SIGTERM)

@@ -30,6 +30,8 @@ class Popen(subprocess.Popen[Any]):
     """Like ``subprocess.Popen``, but a Python process is forked where possible."""
 
     def __init__(self, args: Any, *others: Any, **options: Any) -> None:
+        if isinstance(args, (list, tuple)) and args[0] == sys.executable and "-mpytest" in args[1:2]:  # from pytester
+            args = [args[0], "-m", "pytest", *args[2:]]
         environment = options.get("env")
         if not others and _can_be_forked(args, options, os.environ if environment is None else environment):
             options["env"] = {**(os.environ if environment is None else environment), SOCKET: _server()}
@@ -53,7 +55,8 @@ def _can_be_forked(args: Any, options: dict[str, Any], environment: Any) -> bool
     if not isinstance(args, (list, tuple)) or len(args) < 2 or args[0] != sys.executable:
         return False
     special = {"preexec_fn", "executable", "shell", "user", "group", "umask"} & options.keys()
-    usual = args[1] in ("-m", "-c") or not str(args[1]).startswith("-") or (args[1] == "-I" and args[2][:1] != "-")
+    first, *others = [argument for argument in map(str, args[1:]) if argument not in ("-u", "-B")]
+    usual = first in ("-m", "-c") or not first.startswith("-") or (first == "-I" and others[0][:1] != "-")
     return usual and not special and _read_at_start(environment) == _started["variables"]
 
 

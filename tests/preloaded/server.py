@@ -159,8 +159,12 @@ def run(request: dict, base: "list[str]") -> None:
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()
     option, *others = request["argv"]
-    alone = option == "-I"
-    if alone:
+    alone = False
+    while option in ("-I", "-u", "-B"):
+        alone |= option == "-I"
+        sys.dont_write_bytecode |= option == "-B"
+        for stream in (sys.stdout, sys.stderr) if option == "-u" else ():
+            stream.reconfigure(write_through=True)
         option, *others = others
     added = [entry or os.getcwd() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     if option == "-m":

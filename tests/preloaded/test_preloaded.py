@@ -17,6 +17,7 @@ PROGRAMS = {
     "file": ["program.py", "x"],
     "file-alone": ["-I", "program.py"],
     "module": ["-m", "program", "x"],
+    "unbuffered": ["-u", "-B", "-c", "import os, sys; print(sys.dont_write_bytecode, end=''); os._exit(0)"],
     "input": ["-c", "import sys; print(sys.stdin.read()); sys.exit(7)"],
     "message": ["-c", "raise SystemExit('the end')"],
     "exception": ["-c", "import torch\n{}['key']"],

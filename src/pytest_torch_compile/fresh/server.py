@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -23,8 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 # Environment variables that are read at each use rather than at import, so each forked process can have different
-# values.
-_READ_LATE = ("PYTHONPATH", "PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "PWD")
+# values. Tests often set HOME to a temporary folder.
+_READ_LATE = re.compile("PYTHONPATH|PYTEST_.*|TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR|PWD|HOME|USERPROFILE")
 
 
 class ForkedProcess:
@@ -76,8 +77,8 @@ class _Server:
         process = None
         try:
             with contextlib.suppress(OSError):
-                self._ensure({name: value for name, value in variables.items() if name not in _READ_LATE})
-                late = {name: variables[name] for name in _READ_LATE if name in variables}
+                late = {name: value for name, value in variables.items() if _READ_LATE.fullmatch(name)}
+                self._ensure({name: value for name, value in variables.items() if name not in late})
                 process = self._request({"folder": str(folder), "preload": [*preload], "late": late}, seconds)
             return process
         finally:
