@@ -17,13 +17,14 @@ pytest.importorskip("hatchling", reason="building the wheel needs the dev extra"
 pytest.importorskip("hatch_fancy_pypi_readme", reason="the description of the package needs the dev extra")
 pytest.importorskip("virtualenv", reason="a new environment needs the dev extra")
 
+from tests.once import once
 from tools import links
 from tools.install import REPOSITORY
 
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture(scope="session")
+@once
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("wheel")
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out), cwd=ROOT)
@@ -31,7 +32,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.fixture(scope="session")
+@once
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new environment with the wheel, and everything that this one has but the project itself."""
     return new_environment(tmp_path_factory.mktemp("environment"), wheel)

@@ -225,6 +225,11 @@ class Collective:
     call: int = 0
     compile_id: str = ""
 
+    def shown(self) -> str:
+        """Return the op with its arguments, for example ``all_reduce sum 4x8 over ranks 0, 1``."""
+        over = f"over ranks {', '.join(map(str, self.ranks))}" if self.ranks else ""
+        return " ".join(filter(None, [self.op, *self.how, self.size, over]))
+
 
 @dataclass
 class CacheCounts:

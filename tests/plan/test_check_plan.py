@@ -9,6 +9,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from pytest_torch_compile import Budget, Card, CompileCheckFailed, CompileUsageError, Plan, advice, call, check_plan
 from pytest_torch_compile.plan.cards import CARDS, as_card
+from tests.once import once
 from tests.plan import models
 from tests.plan.together import Case, plans_of
 
@@ -17,7 +18,7 @@ GROUPED = torch.randn(2, 4, 32, 64, dtype=torch.bfloat16)
 OWN_CARD = Card("My card", (8, 6), 10, 99 * 1024, 100 * 1024, 2**30, 2**20, 1e11)
 
 
-@pytest.fixture(scope="session")
+@once
 def plans() -> dict[str, Plan]:
     cases = {
         "inference": Case(models.Block(), (X,)),

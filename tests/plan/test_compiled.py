@@ -9,6 +9,7 @@ import pytest
 from pytest_torch_compile import Card, Plan, PlannedGraph, PlannedKernel
 from pytest_torch_compile.plan.cards import CARDS
 from pytest_torch_compile.plan.plan_findings import kernel_findings
+from tests.once import once
 from tests.plan.innocents import CASES
 from tests.plan.together import Case, plans_of
 
@@ -39,7 +40,7 @@ DEFECTS = {
 SMALL = Card("Small card", (9, 0), 8, 64, 1024, 2**30, 2**20, 1e11)
 
 
-@pytest.fixture(scope="module")
+@once
 def plans() -> dict[str, Plan]:
     cases = {name: compiled(name) for name in INNOCENTS}
     return plans_of({**cases, **{name: case for name, (case, _) in DEFECTS.items()}})

@@ -15,6 +15,7 @@ from pytest_torch_compile.baselines import maintenance
 from pytest_torch_compile.plan import gate, tasks
 from pytest_torch_compile.report import document, github
 from pytest_torch_compile.speed import revisions
+from tests.once import once
 from tests.plugin.projects import OPTIONS, SOURCES, other_process
 
 pytest.importorskip("pytest_benchmark")
@@ -103,7 +104,7 @@ def project(folder_of_tests: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -
     return Project(folder_of_tests)
 
 
-@pytest.fixture(scope="module")
+@once
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The baseline of the tests above."""
     folder = tmp_path_factory.mktemp("recorded")

@@ -7,6 +7,7 @@ import torch
 from packaging.version import Version
 
 from pytest_torch_compile import Plan
+from tests.once import once
 from tests.plan.together import Case, plans_of
 
 BEFORE_2_15 = Version(torch.__version__) < Version("2.15.0.dev0")
@@ -67,7 +68,7 @@ LOOK_ALIKES = {
 }
 
 
-@pytest.fixture(scope="module")
+@once
 def plans() -> dict[str, Plan]:
     return plans_of({**{name: case for name, (case, _) in ISSUES.items()}, **LOOK_ALIKES}, values=True)
 

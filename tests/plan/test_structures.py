@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pytest_torch_compile import Plan
+from tests.once import once
 from tests.plan.structures import PAIRS
 from tests.plan.together import plans_of
 
 
-@pytest.fixture(scope="session")
+@once
 def plans() -> dict[str, Plan]:
     defects = {f"{name}: defect": defect for name, (defect, _, _) in PAIRS.items()}
     innocents = {f"{name}: innocent": innocent for name, (_, innocent, _) in PAIRS.items()}

@@ -14,6 +14,7 @@ from pytest_torch_compile.legs.leg import Leg, Work
 from pytest_torch_compile.numerics import flatten
 from pytest_torch_compile.plan.recorder import SEED, Values
 from pytest_torch_compile.plan.values import Judge
+from tests.once import once
 from tests.plan.faults import FAULTS
 from tests.plan.innocents import CASES
 from tests.plan.together import Case, plans_of
@@ -25,7 +26,7 @@ NO_VERDICT = {
 }
 
 
-@pytest.fixture(scope="module")
+@once
 def plans() -> dict[str, Plan]:
     planted = {f"fault: {name}": fault.case for name, fault in FAULTS.items()}
     return plans_of({**CASES, **planted, **NO_VERDICT}, values=True)

@@ -22,7 +22,9 @@ SOCKET = "TESTS_PRELOADED_SOCKET"
 _FOLDER = Path(__file__).parent
 # Python or torch reads these variables when it starts, apart from the second pattern.
 _READ_AT_START = re.compile("TORCH|PYTORCH|AOT|TRITON|OMP_|MKL_|KMP_|CUDA|LD_|PYTHON|CC$|CXX$")
-_READ_LATE = re.compile("PYTHONPATH|TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR|PYTORCH_TEST|PYTHON.*HISTORY")
+_READ_LATE = "PYTHONPATH|TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR|PYTORCH_TEST|PYTHON.*HISTORY"
+if not Path("/dev/nvidiactl").exists():
+    _READ_LATE += "|CUDA_VISIBLE_DEVICES"  # without a driver, nothing reads this variable
 _started: dict[str, Any] = {}
 
 
@@ -61,7 +63,7 @@ def _can_be_forked(args: Any, options: dict[str, Any], environment: Any) -> bool
 
 
 def _read_at_start(environment: Any) -> dict[str, str]:
-    return {k: v for k, v in environment.items() if _READ_AT_START.match(k) and not _READ_LATE.fullmatch(k)}
+    return {k: v for k, v in environment.items() if _READ_AT_START.match(k) and not re.fullmatch(_READ_LATE, k)}
 
 
 def _server() -> str:

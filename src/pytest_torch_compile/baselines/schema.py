@@ -101,7 +101,12 @@ def problem(value: Any, schema: Schema, whole: Schema | None = None, at: str = "
         return _in_array(value, schema, whole, at)
     if isinstance(value, str) and "pattern" in schema and not re.fullmatch(schema["pattern"], value):
         return f"{at or 'it'} does not match {schema['pattern']}: {shown(value)}"
-    return _in_number(value, schema, at) if isinstance(value, (int, float)) else ""
+    if isinstance(value, (int, float)):
+        if value < schema.get("minimum", value) or value > schema.get("maximum", value):
+            return f"{at or 'it'} is out of range: {shown(value)}"
+        if "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
+            return f"{at or 'it'} must be greater than {schema['exclusiveMinimum']}, not {shown(value)}"
+    return ""
 
 
 def _is(value: Any, kind: str) -> bool:
@@ -135,14 +140,6 @@ def _in_array(value: list[Any], schema: Schema, whole: Schema, at: str) -> str:
         own = first[place] if place < len(first) else schema.get("items")
         if own is not None and (text := problem(item, own, whole, f"{at}[{place}]")):
             return text
-    return ""
-
-
-def _in_number(value: float, schema: Schema, at: str) -> str:
-    if value < schema.get("minimum", value) or value > schema.get("maximum", value):
-        return f"{at or 'it'} is out of range: {shown(value)}"
-    if "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
-        return f"{at or 'it'} must be greater than {schema['exclusiveMinimum']}, not {shown(value)}"
     return ""
 
 

@@ -67,7 +67,7 @@ def facts_of(seen: Observation) -> list[Fact]:
     for (_, graph), in_graph in groupby(seen.collectives, lambda one: (one.compile_id, one.graph)):
         found = list(in_graph)
         key = (found[0].call, graph, *map(_collective_key, found))
-        text = f"{graph} graph: {', '.join(map(_collective_text, found))}"
+        text = f"{graph} graph: {', '.join(one.shown() for one in found)}"
         facts.append(Fact("collective", key, text, found[0].call))
     for made in seen.graphs:
         call = f"call {made.call}: " if made.call else ""
@@ -83,11 +83,6 @@ def _collective_key(found: Collective) -> tuple[Any, ...]:
     of_all = len(found.ranks) == int(os.environ.get("WORLD_SIZE", 0))
     group = found.group if of_all else tuple(rank - found.ranks[0] for rank in found.ranks)
     return found.op, found.how, size, group
-
-
-def _collective_text(found: Collective) -> str:
-    over = f"over ranks {', '.join(map(str, found.ranks))}" if found.ranks else ""
-    return " ".join(filter(None, [found.op, *found.how, found.size, over]))
 
 
 class Recorder:

@@ -32,7 +32,9 @@ SECONDS = 180.0  # the limit for all attempts to reproduce a failure; each attem
 GUARDED = "no reproduction: the body of a with statement cannot be copied; call check_compile on the code inside it"
 KINDS = {*JUDGES, "graph-break"}
 _written: set[Path] = set()  # files that this process has written; a second failed check in one test uses another name
-_OF_TORCH = re.compile(r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)(?!.*(_THREADS|_DIR)$)|PYTEST)")
+_OF_TORCH = re.compile(
+    r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)(?!.*(_THREADS|_DIR|_VEC_ISA_OK)$)|PYTEST)"
+)
 
 
 def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> None:
