@@ -163,8 +163,8 @@ def run(request: dict, base: "list[str]") -> None:
     while option in ("-I", "-u", "-B"):
         alone |= option == "-I"
         sys.dont_write_bytecode |= option == "-B"
-        for stream in (sys.stdout, sys.stderr) if option == "-u" else ():
-            stream.reconfigure(write_through=True)
+        if option == "-u":
+            sys.stdout, sys.stderr = _unbuffered(sys.stdout), _unbuffered(sys.stderr)
         option, *others = others
     added = [entry or os.getcwd() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     if option == "-m":
@@ -182,6 +182,11 @@ def run(request: dict, base: "list[str]") -> None:
         sys.path[:] = base if alone else [os.path.dirname(os.path.abspath(option)), *added, *base]
         sys.argv = [option, *others]
         runpy.run_path(option, run_name="__main__")
+
+
+def _unbuffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    file = io.FileIO(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(file, stream.encoding, stream.errors, write_through=True)
 
 
 main()

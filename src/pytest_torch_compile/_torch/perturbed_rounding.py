@@ -95,9 +95,9 @@ class PerturbedRounding(PausableMode):
 
     def _as_tf32(self, operand: torch.Tensor) -> torch.Tensor:
         """Perturb an operand by the error of rounding to TF32."""
-        if operand.is_cuda and operand.dtype is torch.float32 and _can_be_perturbed(operand):
-            return operand * (1 + (2 * self._noise(operand) - 1) * TF32_EPS)
-        return operand
+        if not _may_be_tf32(operand):
+            return operand
+        return operand * (1 + (2 * self._noise(operand) - 1) * TF32_EPS)
 
     def _noise(self, like: torch.Tensor) -> torch.Tensor:
         """Return uniform random numbers in [0, 1), from a random stream that is separate from the model's stream."""
@@ -146,6 +146,10 @@ def _takes_tf32(func: Any) -> bool:
     if "convolution" in name:
         return bool(torch.backends.cudnn.allow_tf32)
     return name in _PRODUCTS and bool(torch.backends.cuda.matmul.allow_tf32)
+
+
+def _may_be_tf32(operand: torch.Tensor) -> bool:
+    return operand.is_cuda and operand.dtype is torch.float32 and _can_be_perturbed(operand)
 
 
 def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
