@@ -77,8 +77,8 @@ class _Server:
         process = None
         try:
             with contextlib.suppress(OSError):
+                self._ensure(variables)
                 late = {name: value for name, value in variables.items() if _READ_LATE.fullmatch(name)}
-                self._ensure({name: value for name, value in variables.items() if name not in late})
                 process = self._request({"folder": str(folder), "preload": [*preload], "late": late}, seconds)
             return process
         finally:
@@ -102,7 +102,8 @@ class _Server:
         os.close(alive)
         return None
 
-    def _ensure(self, environment: Mapping[str, str]) -> None:
+    def _ensure(self, variables: Mapping[str, str]) -> None:
+        environment = {name: value for name, value in variables.items() if not _READ_LATE.fullmatch(name)}
         here = os.getpid()  # if this process is forked, the child must not use its parent's server
         running = self._process is not None and self._process.poll() is None
         if running and self._started_in == here and self._environment == environment:
@@ -113,14 +114,14 @@ class _Server:
         with its:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, str(its.fileno())],
-                env={**environment, "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)},
+                env={**variables, "PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=[its.fileno()],
                 start_new_session=True,
             )
-        self._socket, self._environment, self._started_in = ours, dict(environment), here
+        self._socket, self._environment, self._started_in = ours, environment, here
 
     def stop(self) -> None:
         """Close the socket and terminate the server."""
@@ -178,6 +179,8 @@ def _forked(request: Mapping[str, object], alive: int) -> Path:
         os.dup2(here, there)
     late = request["late"]
     assert isinstance(late, dict)
+    for name in filter(_READ_LATE.fullmatch, [*os.environ]):
+        del os.environ[name]
     os.environ.update(late)
     os.chdir(str(request["cwd"]))
     sys.path[:] = late["PYTHONPATH"].split(os.pathsep)
