@@ -74,7 +74,6 @@ HANGS = """
 import time
 
 def hang(compile_options):
-    open("hangs", "w").close()
     time.sleep(600)
 
 def test_hangs(compile_options):
@@ -85,14 +84,14 @@ def test_hangs(compile_options):
 @pytest.mark.parametrize("option", ["", pytest.param("--compile-timeout=4", marks=pytest.mark.slow)])
 def test_hang_outside_a_check_is_a_failure_with_its_line(project, monkeypatch, option):
     monkeypatch.setattr(isolate, "SECONDS", 4.0)
-    monkeypatch.setattr(isolate, "TO_START", 8.0)
+    monkeypatch.setattr(isolate, "TO_START", 12.0)
     result = project(HANGS + GOOD, "--compile-isolate", *filter(None, [option]))
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["*::test_hangs did not finish: it hung at *.py:15 in hang", "*longer than 12 s"])
+    result.stdout.fnmatch_lines(["*::test_hangs did not finish: it hung at *.py:14 in hang", "*longer than 16 s"])
 
 
 def test_hang_in_c_that_holds_the_interpreter_is_ended_with_its_line(project, monkeypatch):
-    monkeypatch.setattr(isolate, "TO_START", 7.0)
+    monkeypatch.setattr(isolate, "TO_START", 15.0)
     source = """
 import ctypes
 
@@ -118,9 +117,8 @@ def test_hang_in_a_check_is_found_in_the_child(project):
     result.stdout.fnmatch_lines(["*timeout: did not finish within 5 s*"])
 
 
-# What pytest-timeout does with its method "signal", in the parent only. It waits until the test hangs.
+# What pytest-timeout does with its method "signal", in the parent only.
 TIMEOUT = """
-import pathlib
 import signal
 import pytest
 from pytest_torch_compile.plugin.in_child import is_child
@@ -128,12 +126,10 @@ from pytest_torch_compile.plugin.in_child import is_child
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
     def ring(number, frame):
-        if pathlib.Path("hangs").exists():
-            pytest.fail("Timeout >20.0s")
+        pytest.fail("Timeout >20.0s")
     if not is_child(item.config):
-        pathlib.Path("hangs").unlink(missing_ok=True)
         signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)
+        signal.setitimer(signal.ITIMER_REAL, 20)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
 """
@@ -147,7 +143,7 @@ def test_hang_under_pytest_timeout_is_no_internal_error(project):
     finally:
         signal.signal(signal.SIGALRM, before)
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["*did not finish: it hung at *.py:15 in hang", "*Timeout >20.0s*"])
+    result.stdout.fnmatch_lines(["*did not finish: it hung at *.py:14 in hang", "*Timeout >20.0s*"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 
 
@@ -156,12 +152,11 @@ def test_exception_that_says_too_long_ends_the_child(tmp_path):
         pass
 
     def stop(number, frame):
-        if (tmp_path / "started").exists():
-            raise Stop("over the limit of another plugin")
+        raise Stop("over the limit of another plugin")
 
     child = child_of(tmp_path, "import time\nopen('started', 'w').close()\ndef test_a():\n    time.sleep(600)\n")
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)
+    signal.setitimer(signal.ITIMER_REAL, 25)
     try:
         ended = child.run(too_long=(Stop,))
     finally:
