@@ -226,7 +226,7 @@ class Collective:
     compile_id: str = ""
 
     def shown(self) -> str:
-        """Return the op with its arguments, for example ``all_reduce sum 4x8 over ranks 0, 1``."""
+        """Return the op with its arguments, for example ``all_reduce sum f32[4, 8] over ranks 0, 1``."""
         over = f"over ranks {', '.join(map(str, self.ranks))}" if self.ranks else ""
         return " ".join(filter(None, [self.op, *self.how, self.size, over]))
 
