@@ -22,9 +22,9 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..observation import Location
+from .dispatch_mode import DispatchMode
 from .stuck import frames_of, place_of
 from .user_lines import OWN_FOLDER, below_own
 
@@ -203,7 +203,7 @@ class _CallsFromPython(TorchFunctionMode):
         return self._ops.run(op, lambda: func(*args, **kwargs), args, kwargs, from_python=True)
 
 
-class _BelowAutograd(TorchDispatchMode):
+class _BelowAutograd(DispatchMode):
     def __init__(self, ops: CustomOps) -> None:
         super().__init__()
         self._ops = ops

@@ -19,8 +19,8 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from .dispatch_mode import PausableMode, is_higher_order
 from .float_types import is_packed
-from .pausable_mode import PausableMode
 
 _TABLE = "_pytest_torch_compile_table"
 # One in this many elements of a 16-bit tensor changes by one ulp. Rounding to nearest has about the same variance.
@@ -68,15 +68,12 @@ class PerturbedRounding(PausableMode):
         if not self.is_paused and _takes_tf32(func):
             args = tree_map_only(torch.Tensor, self._as_tf32, args)
         result = func(*args, **(kwargs or {}))
-        results = [r for r in (result if isinstance(result, (tuple, list)) else (result,)) if type(r) is torch.Tensor]
+        results = [leaf for leaf in tree_leaves(result) if type(leaf) is torch.Tensor]
         if _is_table(func, args):
             for tensor in results:
                 setattr(tensor, _TABLE, True)
         elif not self.is_paused and rounds(func):
-            # A batch normalization also writes to its running statistics, which it does not return.
-            named = zip(func._schema.arguments, args, strict=False)
-            statistics = [v for given, v in named if given.name in _STATISTICS and isinstance(v, torch.Tensor)]
-            for tensor in [*results, *statistics]:
+            for tensor in [*results, *_statistics(func, args)]:
                 if _can_be_perturbed(tensor):
                     self._perturb(tensor)
         return result
@@ -115,7 +112,7 @@ def _is_table(func: Any, args: Any) -> bool:
     For example, T5 and DeBERTa compute position buckets from logarithms. A constant from ``torch.tensor`` appears as
     the result of ``lift_fresh``.
     """
-    if torch.Tag.nondeterministic_seeded in func.tags:
+    if is_higher_order(func) or torch.Tag.nondeterministic_seeded in func.tags:
         return False
     if func.overloadpacket.__name__ in ("lift_fresh", "lift_fresh_copy"):
         return True
@@ -123,8 +120,18 @@ def _is_table(func: Any, args: Any) -> bool:
     return all(not tensor.is_floating_point() or hasattr(tensor, _TABLE) for tensor in given)
 
 
+def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
+    """Return the running statistics to which a batch normalization writes. The op does not return them."""
+    if is_higher_order(func):
+        return []
+    named = zip(func._schema.arguments, args, strict=False)
+    return [value for given, value in named if given.name in _STATISTICS and isinstance(value, torch.Tensor)]
+
+
 def rounds(func: Any) -> bool:
     """Return whether an op rounds its results; random ops are excluded."""
+    if is_higher_order(func):
+        return True
     if func.is_view or torch.Tag.nondeterministic_seeded in func.tags:
         return False
     return func.overloadpacket.__name__ not in EXACT
@@ -142,10 +149,10 @@ def _takes_tf32(func: Any) -> bool:
     For ops that may use TF32, the operands are perturbed, because TF32 rounds the operands. Every row of the result is
     computed with the same rounded weights, so averaging over rows does not cancel the weights' rounding errors.
     """
-    name = func.overloadpacket.__name__
+    name = func.__name__ if is_higher_order(func) else func.overloadpacket.__name__
     if "convolution" in name:
         return bool(torch.backends.cudnn.allow_tf32)
-    return name in _PRODUCTS and bool(torch.backends.cuda.matmul.allow_tf32)
+    return (name in _PRODUCTS or is_higher_order(func)) and bool(torch.backends.cuda.matmul.allow_tf32)
 
 
 def _may_be_tf32(operand: torch.Tensor) -> bool:

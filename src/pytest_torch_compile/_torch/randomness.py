@@ -1,8 +1,7 @@
 """Record the random numbers of one run, and replay them in a run with a different dtype.
 
 With the same seed, torch draws different random numbers in fp64 than in fp32. Without a replay, dropout would therefore
-drop different elements in an fp64 run. This module uses ``torch.utils._python_dispatch.TorchDispatchMode`` and op tags,
-which are the same in torch 2.6 to 2.15.
+drop different elements in an fp64 run. This module uses op tags, which are the same in torch 2.6 to 2.15.
 """
 
 from __future__ import annotations
@@ -12,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from .dispatch_mode import DispatchMode, is_higher_order
+from .sandbox import rng_state
 
 
 @dataclass
@@ -36,7 +37,7 @@ class Tape:
         return self.drawn[self.position - 1][1]
 
 
-class Recording(TorchDispatchMode):
+class Recording(DispatchMode):
     """A mode that records the results of random ops."""
 
     def __init__(self, tape: Tape) -> None:
@@ -50,7 +51,7 @@ class Recording(TorchDispatchMode):
         return result
 
 
-class Replaying(TorchDispatchMode):
+class Replaying(DispatchMode):
     """A mode that makes random ops return recorded numbers."""
 
     def __init__(self, tape: Tape) -> None:
@@ -58,6 +59,8 @@ class Replaying(TorchDispatchMode):
         self._tape = tape
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if is_higher_order(func):
+            return _without_random_numbers(func, args, kwargs or {})
         # A random op runs as well, because its result has the right shape, dtype and layout for the recorded numbers.
         result = func(*args, **(kwargs or {}))
         if not is_random(func, args, kwargs or {}):
@@ -76,13 +79,22 @@ class Replaying(TorchDispatchMode):
 
 def is_random(func: Any, args: Any, kwargs: Any) -> bool:
     """Return whether an op draws random numbers. Attention with a dropout probability of 0 draws none."""
-    if torch.Tag.nondeterministic_seeded not in func.tags:
+    if is_higher_order(func) or torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     for position, argument in enumerate(func._schema.arguments):
         if argument.name in ("dropout_p", "dropout"):
             given = args[position] if position < len(args) else kwargs.get(argument.name, argument.default_value)
             return bool(given)
     return True
+
+
+def _without_random_numbers(op: Any, args: Any, kwargs: Any) -> Any:
+    """Run a higher-order op, which must not draw random numbers: the ops inside it cannot be replayed."""
+    before = rng_state()
+    result = op(*args, **kwargs)
+    if any(not torch.equal(state, before[device]) for device, state in rng_state().items() if device in before):
+        raise RuntimeError(f"the random numbers inside {op.__name__} cannot be replayed")
+    return result
 
 
 def _name(func: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .pausable_mode import PausableMode
+from .dispatch_mode import PausableMode, is_higher_order
 
 
 def widened(dtype: Any) -> Any:
@@ -30,6 +30,6 @@ class Widening(PausableMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if not self.is_paused and kwargs.get("dtype") is not None and not func.is_view:
+        if not self.is_paused and kwargs.get("dtype") is not None and not is_higher_order(func) and not func.is_view:
             kwargs = {**kwargs, "dtype": widened(kwargs["dtype"])}
         return func(*args, **kwargs)

@@ -13,6 +13,7 @@ from functools import partial
 import torch
 
 from .._torch.error_text import error_summary
+from .._torch.filled_memory import FilledMemory
 from .._torch.perturbed_rounding import PerturbedRounding
 from .._torch.randomness import Recording, Replaying, Tape
 from .._torch.widening import Widening
@@ -61,6 +62,14 @@ class ReferenceLeg(Leg):
     def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
         with self._widening.paused():
             return super()._cotangents(outputs, index)
+
+
+class RepeatLeg(Leg):
+    """A second eager run of the calls, in which uninitialized memory is filled."""
+
+    def __init__(self, work: Work, world: World) -> None:
+        super().__init__(work, world)
+        self.mode = FilledMemory()
 
 
 class PerturbedLeg(Leg):
@@ -112,7 +121,8 @@ class References:
     def __init__(self, work: Work, eager: Callable[[], Leg]) -> None:
         self._eager = eager
         self._in_float64 = LazyLeg(lambda: ReferenceLeg(work, eager()))
-        self._repeat = LazyLeg(lambda: Leg(work, eager().world))
+        self._repeat = LazyLeg(lambda: RepeatLeg(work, eager().world))
+        self._plain_repeat = LazyLeg(lambda: Leg(work, eager().world))
         self._perturbed = PerturbedLegs(work)
 
     def compared(self, index: int, eager: CallRecord, other: CallRecord, tolerances: Tolerances) -> Comparison:
@@ -121,7 +131,8 @@ class References:
             eager,
             other,
             reference=partial(self._in_float64.record, index),
-            repeat=partial(self._repeat.record, index),
+            # The plain repeat is for code that does not run under a dispatch mode.
+            repeat=lambda: self._repeat.record(index) or self._plain_repeat.record(index),
             perturbed=partial(self._perturbed_records, index),
             tolerances=tolerances,
         )

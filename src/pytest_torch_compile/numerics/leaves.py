@@ -213,11 +213,6 @@ def _judge_by_spread(
     If two eager runs differ by more than rounding, the reference is meaningless, so the doubtful pairs are judged again
     by the difference between the eager runs. Otherwise, the doubtful pairs keep their results.
     """
-    # Fill memory that the second run will reuse, so that a read of uninitialized memory changes that run's results.
-    dirty = [
-        torch.full_like(pair.eager.detach(), 85) for pair in failing for _ in range(3) if pair.eager.numel() < 1 << 20
-    ]
-    del dirty
     again = repeat() or {}
     for pair in (*failing, *doubtful):
         second = again.get(pair.path)
