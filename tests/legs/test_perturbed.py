@@ -32,16 +32,89 @@ def test_fp32_moves_by_about_an_eps():
     assert 0.5 < float(off.square().mean().sqrt()) < 1.5
 
 
+SUMS = {
+    "mm": (lambda x, w: x @ w, (64, 2048), (2048, 32), 2048),
+    "one row": (lambda x, w: x @ w, (1, 2048), (2048, 256), 2048),
+    "bmm": (torch.bmm, (4, 64, 512), (4, 512, 32), 512),
+    "conv2d": (lambda x, w: nn.functional.conv2d(x, w, padding=1), (2, 64, 16, 16), (32, 64, 3, 3), 576),
+    "conv1d": (nn.functional.conv1d, (2, 64, 100), (32, 64, 3), 192),
+    "grouped": (lambda x, w: nn.functional.conv2d(x, w, groups=8), (2, 512, 8, 8), (64, 64, 1, 1), 64),
+    "transposed": (nn.functional.conv_transpose2d, (2, 64, 16, 16), (64, 32, 2, 2), 256),
+    "pooled": (nn.functional.conv2d, (2, 640, 1, 1), (256, 640, 1, 1), 640),
+}
+
+
+@pytest.mark.parametrize(("function", "x", "weight", "terms"), SUMS.values(), ids=SUMS)
+def test_a_sum_moves_with_the_root_of_its_length_also_where_its_terms_cancel(function, x, weight, terms):
+    generator = torch.Generator().manual_seed(0)
+    x, weight = torch.randn(x, generator=generator), torch.randn(weight, generator=generator)
+    exact = function(x, weight).double()
+    with PerturbedRounding(1):
+        off = function(x, weight).double() - exact
+    expected = max(1.0, 0.15 * terms**0.5) * torch.finfo(torch.float32).eps * exact.square().mean().sqrt()
+    smallest = exact.abs().flatten().argsort()[: exact.numel() // 10]
+    assert 0.7 * expected < off.square().mean().sqrt() < 1.3 * expected
+    assert 0.5 * expected < off.flatten()[smallest].square().mean().sqrt() < 1.5 * expected
+
+
+def test_gradients_of_a_convolution_move_with_the_root_of_their_length():
+    x, weight, bias = (torch.randn(shape, requires_grad=True) for shape in ((2, 8, 64, 64), (16, 8, 3, 3), (16,)))
+    cotangent = torch.randn(2, 16, 64, 64)
+
+    def gradients():
+        output = nn.functional.conv2d(x, weight, bias, padding=1)
+        return torch.autograd.grad(output, (x, weight, bias), cotangent)
+
+    exact = gradients()
+    with PerturbedRounding(1):
+        moved = gradients()
+    for terms, one, other in zip((16 * 9, 2 * 64 * 64, 2 * 64 * 64), exact, moved, strict=True):
+        size = (other.double() - one.double()).square().mean().sqrt() / one.double().square().mean().sqrt()
+        assert 0.5 < size / (0.15 * terms**0.5 * torch.finfo(torch.float32).eps) < 2
+
+
+def test_a_channel_of_small_numbers_stays_as_exact_as_a_channel_of_large_ones():
+    weight = torch.randn(2, 64, 3, 3) * torch.tensor([1.0, 1e-6]).view(2, 1, 1, 1)
+    x = torch.randn(1, 64, 32, 32)
+    exact = nn.functional.conv2d(x, weight).double()
+    with PerturbedRounding(1):
+        moved = nn.functional.conv2d(x, weight).double()
+    off = (moved - exact).square().mean((0, 2, 3)).sqrt() / exact.square().mean((0, 2, 3)).sqrt()
+    assert float(off.max()) < 10 * torch.finfo(torch.float32).eps
+
+
+@pytest.mark.parametrize("value", [0.0, float("inf"), float("nan")])
+def test_sums_of_special_values_stay(value):
+    x = torch.full((4, 8), value)
+    with PerturbedRounding(1):
+        result = x @ torch.ones(8, 3)
+    torch.testing.assert_close(result, x[:, :3], equal_nan=True)
+
+
 def test_tf32_moves_a_weight_alike_in_every_row(monkeypatch):
     """As on a CUDA device: means over rows keep what rounding made of the weight, which noise in results would lose."""
     rows, weight = torch.ones(4096, 8), torch.ones(8, 3)
     for allowed in (True, False):
         monkeypatch.setattr(shaking, "_may_be_tf32", lambda operand, allowed=allowed: allowed)
         monkeypatch.setattr(shaking, "_takes_tf32", lambda func: "mm" in func.overloadpacket.__name__)
-        with PerturbedRounding(1):
+        with PerturbedRounding(3):
             means = (rows @ weight).double().mean(0) / 8 - 1
         assert (means.abs().max() > 1e-5) == allowed
         assert means.abs().max() < shaking.TF32_EPS
+
+
+def test_tf32_shrinks_the_sums_of_all_of_some_and_of_no_ops_in_the_first_runs(monkeypatch):
+    """Kernels that truncate their operands make each sum too small by the same factor."""
+    monkeypatch.setattr(shaking, "_may_be_tf32", lambda operand: True)
+    monkeypatch.setattr(shaking, "_takes_tf32", lambda func: "mm" in func.overloadpacket.__name__)
+    rows, weight = torch.ones(512, 512), torch.ones(512, 64)
+    shrunk = []
+    for seed in range(1, LEAST_RUNS + 1):
+        with PerturbedRounding(seed):
+            means = [float((rows @ weight).double().mean()) / 512 - 1 for _ in range(20)]
+        shrunk.append(sum(mean < -5e-4 for mean in means))
+        assert all(abs(mean) < 1e-4 or -9e-4 < mean < -6e-4 for mean in means)
+    assert shrunk[0] == 20 and shrunk[2] == 0 and 0 < shrunk[1] < 20 and 0 < shrunk[3] < 20
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
