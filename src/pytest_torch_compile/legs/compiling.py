@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from .._torch import support
+from .._torch.random_layouts import keep_layouts_of_random_ops
 from ..findings import CompileUsageError
 
 CUDAGRAPH_MODES = ("reduce-overhead", "max-autotune")
@@ -56,6 +57,8 @@ class Compiling:
         Raises:
             CompileUsageError: If the wrapper does not return the compiled target.
         """
+        if self.wrapper is not None or self.backend == "inductor":
+            keep_layouts_of_random_ops()
         if self.wrapper is not None:
             compiled = self.wrapper(target)
             if not callable(compiled):

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from ..random_layouts import keep_layouts_of_random_ops
+
 # Maps each option to its value in a plan, and to a line for the user. A plan lists only the choices that differ from
 # the user's settings.
 CHOICES: dict[str, tuple[Any, str]] = {
@@ -48,6 +50,8 @@ def fall_back_to_operators(*, on: bool) -> None:
     """
     config: Any = torch._inductor.config
     config.fallback_random = on
+    if on:
+        keep_layouts_of_random_ops()
 
 
 def choices_of(
