@@ -21,16 +21,13 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .dispatch_mode import PausableMode, is_higher_order
 from .float_types import is_packed
+from .sum_errors import PRODUCTS, error_of_sum, shape_of_groups, shared_errors
 
 _TABLE = "_pytest_torch_compile_table"
 # One in this many elements of a 16-bit tensor changes by one ulp. Rounding to nearest has about the same variance.
 HALF_TYPE_SHARE = 12
 # A different order of summation changes an fp32 sum by about this many multiples of eps.
 WIDE_EPS = 1.0
-# A sum of n products that are added one after the other has a relative error of about this many eps, times the root of
-# n: each addition rounds by 0.21 eps (root mean square), and the partial sums grow with the root of their length.
-# Measured with convolutions on a CPU: 0.13 to 0.15 for Inductor and n up to 4608, 0.03 to 0.15 for eager.
-SUM_EPS = 0.15
 # TF32 keeps ten mantissa bits, so rounding to TF32 changes a number by at most half an ulp of TF32.
 TF32_EPS = 2.0**-11
 # Some kernels round operands to TF32. Others truncate them, so every product is too small, and the errors do not cancel
@@ -41,9 +38,7 @@ TRUNCATION = 7.5e-4
 TRUNCATING = (0.5, 1.0, 0.5, 0.0)
 # The number of elements of a tensor on a CPU that are perturbed at a time.
 PART = 2**16
-SHORTEST_ROW = 8
 _WIDE = (torch.float32, torch.float64)
-_PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 _STATISTICS = ("running_mean", "running_var")
 
 # Ops that only copy or select values and do not round.
@@ -89,23 +84,28 @@ class PerturbedRounding(PausableMode):
         elif not self.is_paused and rounds(func):
             for tensor in [*results, *_statistics(func, args)]:
                 if _can_be_perturbed(tensor):
-                    self._perturb(tensor, _terms_per_element(func, args, tensor))
+                    self._perturb(tensor, func, args, kwargs or {})
                     if takes_tf32 and _may_be_tf32(tensor):
                         tensor.mul_(1 - TRUNCATION * (self._noise(tensor.new_empty(())) < self._truncating))
         return result
 
-    def _perturb(self, tensor: torch.Tensor, terms: float) -> None:
-        """Perturb an op's result, in place. If ``terms`` is not 0, each element is the sum of ``terms`` products."""
-        sizes, steps_of_eps = tensor, WIDE_EPS
-        if terms and tensor.dtype in _WIDE:
-            sizes, steps_of_eps = _expected_sizes(tensor), max(WIDE_EPS, SUM_EPS * terms**0.5)
+    def _perturb(self, tensor: torch.Tensor, func: Any, args: Any, kwargs: Any) -> None:
+        """Perturb an op's result, in place."""
+        sizes = tensor
+        if tensor.dtype in _WIDE and not is_higher_order(func):
+            error = error_of_sum(func, args, kwargs, tensor)
+            sizes = tensor if error is None else error.expand_as(tensor)
+            for shared in shared_errors(func, args, tensor):
+                noise = _steps(self._noise(tensor.new_empty(shape_of_groups(func, args))), tensor.dtype)
+                moved = tensor + shared * noise.to(tensor.dtype)
+                tensor.copy_(torch.where(moved - moved == 0, moved, tensor))
         # A large tensor on a CPU is split into parts that fit the cache, because a perturbation reads and writes them
         # several times. The random numbers are the same as for the whole tensor.
         splits = tensor.device.type == "cpu" and tensor.is_contiguous()
         whole = (tensor.view(-1), sizes.reshape(-1)) if splits else (tensor, sizes)
         for part, size in zip(*(values.split(PART) for values in whole), strict=True) if splits else (whole,):
             wide, size = (part, size) if part.element_size() >= 4 else (part.float(), part.float())
-            steps = _steps(self._noise(part), part.dtype, steps_of_eps).to(wide.dtype)
+            steps = _steps(self._noise(part), part.dtype).to(wide.dtype)
             moved = torch.addcmul(wide, size, steps).to(part.dtype).to(wide.dtype)
             # A step must not turn the largest number into inf. The difference is NaN for inf and NaN, and is computed
             # faster than isfinite.
@@ -173,53 +173,20 @@ def _takes_tf32(func: Any) -> bool:
     name = func.__name__ if is_higher_order(func) else func.overloadpacket.__name__
     if "convolution" in name:
         return bool(torch.backends.cudnn.allow_tf32)
-    return (name in _PRODUCTS or is_higher_order(func)) and bool(torch.backends.cuda.matmul.allow_tf32)
+    return (name in PRODUCTS or is_higher_order(func)) and bool(torch.backends.cuda.matmul.allow_tf32)
 
 
 def _may_be_tf32(operand: torch.Tensor) -> bool:
     return operand.is_cuda and operand.dtype is torch.float32 and _can_be_perturbed(operand)
 
 
-def _terms_per_element(func: Any, args: Any, result: torch.Tensor) -> float:
-    """Return the number of products that are summed for each element of a result, or 0 for other ops."""
-    name = "" if is_higher_order(func) else func.overloadpacket.__name__
-    if name in _PRODUCTS:
-        return float(args[name in ("addmm", "baddbmm")].shape[-1])
-    if name == "convolution":
-        output, inputs, weight, transposed = result, args[0], args[1], args[6]
-    elif name == "convolution_backward":
-        output, inputs, weight, transposed = args[0], args[1], args[2], args[7]
-    else:
-        return 0.0
-    if result.dim() == 1:  # the gradient of the bias
-        return float(output.numel() / max(result.numel(), 1))
-    products = (inputs if transposed else output).numel() * weight.numel() / max(weight.shape[0], 1)
-    return float(products / max(result.numel(), 1))
-
-
-def _expected_sizes(sums: torch.Tensor) -> torch.Tensor:
-    """Return the size that each sum of a matrix product or convolution would have if its terms had random signs. The
-    error of a sum depends on this size, because the sum itself is smaller if its terms cancel.
-
-    The sizes are estimated from the mean squares of rows and columns.
-    """
-    squares = sums.square()
-    # In an activation, a row is a channel, unless it is too short to estimate a mean square.
-    has_long_rows = sums.dim() > 2 and sums[0, 0].numel() >= SHORTEST_ROW
-    matrices = squares.flatten(2 if has_long_rows else 1) if sums.dim() > 1 else squares[None]
-    if 1 in matrices.shape[-2:]:
-        return squares.mean().sqrt().expand_as(sums)
-    rows, columns = matrices.mean(-1, keepdim=True), matrices.mean(-2, keepdim=True)
-    return (rows / rows.mean(-2, keepdim=True) * columns).sqrt_().reshape(sums.shape)
-
-
-def _steps(noise: torch.Tensor, dtype: torch.dtype, wide_eps: float) -> torch.Tensor:
+def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Turn uniform noise into the relative change of each element: for 16-bit and narrower dtypes, one ulp for a few
-    elements; for wider dtypes, a change of about ``wide_eps`` eps for every element.
+    elements; for wider dtypes, a small change for every element.
     """
     eps = torch.finfo(dtype).eps
     if dtype in _WIDE:
-        return noise.sub_(0.5).mul_(2 * 3**0.5 * wide_eps * eps)
+        return noise.sub_(0.5).mul_(2 * 3**0.5 * WIDE_EPS * eps)
     # 0.75 eps of a value is 0.75 to 1.5 ulps, which becomes one ulp after rounding.
     edge = 0.5 / HALF_TYPE_SHARE
     return ((noise > 1 - edge).to(torch.float32) - (noise < edge).to(torch.float32)) * (0.75 * eps)

@@ -1,0 +1,101 @@
+"""The size of rounding errors of sums: compared with sums that are really added one after the other."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from pytest_torch_compile._torch.perturbed_rounding import PerturbedRounding
+from pytest_torch_compile._torch.sum_errors import LONGEST_SUM, SUM_EPS
+
+EPS = torch.finfo(torch.float32).eps
+
+
+def one_after_the_other(terms: torch.Tensor) -> torch.Tensor:
+    total = torch.zeros(terms.shape[1:])
+    for term in terms:
+        total = total + term
+    return total
+
+
+def rms(values: torch.Tensor) -> float:
+    return float(values.double().square().mean().sqrt())
+
+
+@pytest.mark.parametrize("mean", [0.0, 1.0])
+@pytest.mark.parametrize("length", [100, 2000])
+def test_a_perturbed_sum_is_as_wrong_as_one_that_is_added_one_after_the_other(length, mean):
+    terms = torch.randn(length, 500, generator=torch.Generator().manual_seed(0)) + mean
+    exact = terms.double().sum(0)
+    with PerturbedRounding(1):
+        perturbed = terms.sum(0)
+    assert 0.5 < rms(perturbed - exact) / rms(one_after_the_other(terms) - exact) < 2
+
+
+def test_a_perturbed_sum_whose_terms_cancel_is_not_zero():
+    terms = torch.randn(1000, 500, generator=torch.Generator().manual_seed(0))
+    terms = torch.cat([terms, -terms.flip(0)])
+    with PerturbedRounding(1):
+        perturbed = terms.sum(0)
+    assert 0.3 < rms(perturbed) / (SUM_EPS * EPS * 2000) < 3
+
+
+def test_a_very_long_sum_is_computed_in_parts():
+    terms = torch.rand(2**18, 50)
+    with PerturbedRounding(1):
+        total = terms.sum(0)
+    assert 0.5 < rms(total / terms.double().sum(0) - 1) / (SUM_EPS * LONGEST_SUM**0.5 * EPS) < 2
+
+
+NORMS = {
+    "batch": (nn.BatchNorm2d(8), (4, 8, 16, 16), (0, 2, 3)),
+    "layer": (nn.LayerNorm(64), (4, 16, 64), (0, 1)),
+    "group": (nn.GroupNorm(2, 8), (4, 8, 16, 16), (0, 2, 3)),
+    "instance": (nn.InstanceNorm2d(8, affine=True), (4, 8, 16, 16), (0, 2, 3)),
+}
+
+
+@pytest.mark.parametrize(("norm", "shape", "summed"), NORMS.values(), ids=NORMS)
+def test_errors_of_a_normalization_do_not_cancel_in_sums(norm, shape, summed):
+    """The elements of a channel share the errors of the channel's mean, so a sum over the channel is off by more."""
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    cotangent = torch.randn(shape, generator=torch.Generator().manual_seed(1)) + 1
+
+    def run():
+        output = norm(x)
+        return output.detach(), *torch.autograd.grad(output, [x, *norm.parameters()], cotangent)
+
+    exact = run()
+    with PerturbedRounding(1):
+        perturbed = run()
+    for one, other in zip(exact, perturbed, strict=True):
+        assert EPS / 4 < rms(other - one) / rms(one) < 100 * EPS
+    shift = (perturbed[1].double() - exact[1].double()).sum(summed if norm.__class__ is not nn.LayerNorm else -1)
+    terms = x.numel() / shift.numel()
+    assert rms(shift) > 2 * terms**0.5 * EPS * rms(exact[1])
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d(4), nn.LayerNorm(4), nn.GroupNorm(2, 4)], ids=str)
+@pytest.mark.parametrize("value", [0.0, 1.0, float("inf"), float("nan")])
+def test_special_values_stay(norm, value):
+    x = torch.full((3, 4), value, requires_grad=True)
+    exact = norm(x)
+    with PerturbedRounding(1):
+        perturbed = norm(x)
+        perturbed.sum().backward()
+    torch.testing.assert_close(perturbed, exact, equal_nan=True)
+
+
+def test_the_gradient_of_a_bias_before_a_batch_norm_is_perturbed_by_the_size_of_its_terms():
+    convolution, norm = nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16)
+    x = torch.randn(4, 3, 32, 32)
+
+    def bias_gradient():
+        output = norm(convolution(x)).relu().square().sum()
+        return torch.autograd.grad(output, convolution.bias)[0]
+
+    exact = bias_gradient()
+    with PerturbedRounding(1):
+        perturbed = bias_gradient()
+    assert rms(perturbed) > 3 * rms(exact)
