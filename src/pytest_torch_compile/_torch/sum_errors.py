@@ -116,7 +116,7 @@ def _normalization(name: str, args: Any) -> _Normalization | None:
     if not kind or not (backward or "backward" not in name):
         return None
     first, second = args[:2]
-    gradient, inputs = (second, first) if name.startswith("cudnn") else (first, second)
+    gradient, inputs = (second, first) if name.startswith(("cudnn", "miopen")) else (first, second)
     if not backward:
         gradient, inputs = None, first
     dims = list(range(inputs.dim()))
