@@ -125,13 +125,14 @@ class Child:
         self,
         environment: Mapping[str, str | None] | None = None,
         seconds: float | None = None,
+        to_start: float = 0.0,
         too_long: tuple[type[BaseException], ...] = (),
         progress: Callable[[int], None] | None = None,
         stop: threading.Event | None = None,
     ) -> Ended:
         """Start the child. Terminate the child if it runs longer than ``seconds``, if another thread sets ``stop``, or
         if an exception interrupts the wait for the child. An exception whose class is listed in ``too_long`` counts as
-        a timeout.
+        a timeout. The first ``to_start`` seconds do not count while the child is still collecting its tests.
 
         ``environment`` contains variables to add, or to remove if the value is None. If ``progress`` is set, it is
         called with the number of results, from time to time and when the child has ended. When the child ends, all
@@ -149,7 +150,7 @@ class Child:
                 progress(sum(line.endswith("\n") and not line.startswith(f'{{"{OF_RUN}"') for line in lines))
 
             try:
-                status = _wait(process, seconds, stop, progress and count)
+                status = _wait(process, seconds, to_start, Path(job.results), stop, progress and count)
                 why = ""
             except subprocess.TimeoutExpired:
                 _write_stacks(process, Path(job.stacks))
@@ -202,17 +203,22 @@ class Child:
 def _wait(
     process: subprocess.Popen[bytes],
     seconds: float | None,
+    to_start: float,
+    results: Path,
     stop: threading.Event | None,
     progress: Callable[[], None] | None,
 ) -> int | None:
     """Return the child's exit status, or None if ``stop`` was set before the child ended."""
-    start = told = time.monotonic()
+    began = told = time.monotonic()
+    limit, collecting = float("inf") if seconds is None else seconds, to_start > 0
+    deadline = began + to_start + limit
     while stop is None or not stop.is_set():
-        left = float("inf") if seconds is None else start + seconds - time.monotonic()
+        if collecting and results.exists():  # the child's first message lists the tests that it collected
+            collecting, deadline = False, min(deadline, time.monotonic() + limit)
         try:
-            status = process.wait(min(left, POLL_SECONDS) if stop or progress else seconds)
+            status = process.wait(min(max(deadline - time.monotonic(), 0.0), POLL_SECONDS))
         except subprocess.TimeoutExpired:
-            if left <= POLL_SECONDS or not (stop or progress):
+            if time.monotonic() >= deadline:
                 raise
         else:
             if progress:
@@ -236,11 +242,15 @@ def _write_stacks(process: subprocess.Popen[bytes], stacks: Path) -> None:
     """Make a hanging child write the stacks of all its threads, and wait until the stacks are written."""
     if not _text(stacks):
         return  # the child has not installed its signal handler yet, so the signal would terminate it
-    before, end = stacks.stat().st_size, time.monotonic() + STACK_SECONDS
+    end = time.monotonic() + STACK_SECONDS
     process.send_signal(signal.SIGUSR1)
-    while stacks.stat().st_size == before and time.monotonic() < end:
-        time.sleep(0.05)
-    time.sleep(0.2)  # the child may still be writing
+    while time.monotonic() < end:
+        before = _text(stacks)
+        main_thread, _, written = before.partition("\n")
+        time.sleep(0.2)
+        # The main thread comes last. The text is complete once it contains this thread and has stopped growing.
+        if f"0x{main_thread:0>16}" in written and _text(stacks) == before:
+            break
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -13,9 +13,11 @@ from ..child import Ended
 from . import payload, usage
 from .in_child import child_for, is_child
 
-# The default time limit for a whole test, and the extra time for its process to start, in seconds.
+# The default time limit for a test, in seconds. The process has additional time to start and collect the test, and for
+# code outside checks if the limit is that of a single check.
 SECONDS = 1800.0
-TO_START = 60.0
+TO_COLLECT = 60.0
+OUTSIDE_CHECKS = 60.0
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -34,10 +36,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
 
 def run(item: pytest.Item) -> list[pytest.TestReport]:
     """Run one test in a fresh pytest process and return its reports. If the process dies or hangs, the test fails."""
-    seconds = settings.current.timeout
+    seconds = (settings.current.timeout or SECONDS) + OUTSIDE_CHECKS
     # If the test hangs in the child, pytest-timeout raises its exception in this process, and ``Child.run`` then
     # terminates the child.
-    ended = child_for(item).run(seconds=(seconds or SECONDS) + TO_START, too_long=(pytest.fail.Exception,))
+    ended = child_for(item).run(seconds=seconds, to_start=TO_COLLECT, too_long=(pytest.fail.Exception,))
     hook = item.config.hook
     sent = [hook.pytest_report_from_serializable(config=item.config, data=data) for data in ended.results]
     reports = [report for report in sent if isinstance(report, pytest.TestReport)]
