@@ -47,7 +47,8 @@ def measured(name: str) -> dict[str, Any]:
     """Run one cold check in this process, and return its times."""
     import torch
 
-    import pytest_torch_compile.check.check_compile as check
+    from pytest_torch_compile import check_compile
+    from pytest_torch_compile.check import both_legs
     from suites._models import Case
 
     warnings.simplefilter("ignore")
@@ -55,7 +56,7 @@ def measured(name: str) -> dict[str, Any]:
     models = __import__(f"suites.{suite}.models", fromlist=["MODELS"]).MODELS
     case = Case(next(m for m in models if m.name == model), test, dtype)
     torch.manual_seed(0)
-    target, calls, comparing, compare = case.target(), case.calls(), 0.0, check.compare_calls
+    target, calls, comparing, compare = case.target(), case.calls(), 0.0, both_legs.compare_calls
 
     def timed(*args: Any, **kwargs: Any) -> Any:
         nonlocal comparing
@@ -65,8 +66,8 @@ def measured(name: str) -> dict[str, Any]:
         return found
 
     started, clock = processor_time(), time.perf_counter()
-    with mock.patch.object(check, "compare_calls", timed):
-        report = check.check_compile(target, calls=calls, **case.options())
+    with mock.patch.object(both_legs, "compare_calls", timed):
+        report = check_compile(target, calls=calls, **case.options())
     total = processor_time() - started
     return {
         "case": name, "seconds": round(total, 2), "comparing": round(comparing, 3), "share": comparing / total,

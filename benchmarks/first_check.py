@@ -52,17 +52,17 @@ VARIANTS = {
     "hand, aot_eager": (HAND.format(backend="aot_eager"), ["-p", "no:torch_compile"]),
     "check, --compile-fast": (CHECK, ["--compile-fast"]),
 }
-# Maps the parts of a check to the plugin's functions that are timed. Functions that no longer exist are skipped.
+# Maps the parts of a check to the plugin's functions that are timed.
 PARTS = {
     "canary": ["_torch.canary:observer"],
-    "sandbox": ["check.check_compile:sandbox", "_torch.sandbox:Sandbox.watching", "_torch.sandbox:Sandbox.forget"],
-    "settings that differ": ["check.check_compile:deviations"],
+    "sandbox": ["check.both_legs:sandbox", "_torch.sandbox:Sandbox.watching", "_torch.sandbox:Sandbox.forget"],
+    "settings that differ": ["check.both_legs:deviations"],
     "legs": ["legs.leg:Leg.__init__"],
     "the eager and compiled runs, including torch's part": ["legs.leg:Leg.run"],
-    "references": ["legs.references:PerturbedLegs.records", "legs.leg:LazyLeg.record"],
-    "comparison": ["check.check_compile:compare_calls"],
-    "report": ["check.check_compile:_report", "check.check_compile:_remarks", "check.check_compile:failure_text"],
-    "diagnosis": ["check.check_compile:diagnosis"],
+    "extra runs": ["legs.extra_legs:PerturbedLegs.records", "legs.lazy_leg:LazyLeg.record"],
+    "comparison": ["check.both_legs:compare_calls"],
+    "report": ["check.pipeline:report_of", "check.pipeline:findings_of", "check.pipeline:conclude"],
+    "diagnosis": ["check.pipeline:diagnosis"],
     "reset around the test": ["_torch.reset:reset_dynamo"],
     "the rest of the check": ["check.check_compile:check_compile"],
 }

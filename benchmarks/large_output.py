@@ -56,15 +56,17 @@ def by_assert_close(eager: torch.Tensor, compiled: torch.Tensor, true: torch.Ten
 
 
 def by_check(eager: torch.Tensor, compiled: torch.Tensor, true: torch.Tensor, case: str) -> None:
-    from pytest_torch_compile.numerics import CallRecord, Tolerances, compare_calls
+    from pytest_torch_compile.numerics import CallRecord, ExtraRuns, Tolerances, compare_calls
 
     comparison = compare_calls(
         CallRecord(output=eager),
         CallRecord(output=compiled),
-        reference=lambda: CallRecord(output=true),
-        repeat=lambda: CallRecord(output=eager),
-        perturbed=lambda: iter([CallRecord(output=eager)]),
-        tolerances=Tolerances(),
+        ExtraRuns(
+            float64=lambda: CallRecord(output=true),
+            repeat=lambda: CallRecord(output=eager),
+            perturbed=lambda: iter([CallRecord(output=eager)]),
+        ),
+        Tolerances(),
     )
     (leaf,) = comparison.leaves
     assert leaf.rule == ("tolerance" if case == "near" else "fp64")

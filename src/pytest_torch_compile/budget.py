@@ -99,6 +99,17 @@ class Budget:
             raise TypeError("the budget depends on the torch version: use budget.on(version)")
         return {**limit, "*": limit.get("*", 0)}
 
+    @property
+    def recompiles(self) -> int:
+        """The limit on recompiles.
+
+        Raises:
+            TypeError: If the budget depends on the torch version.
+        """
+        if isinstance(self.max_recompiles, Mapping):
+            raise TypeError("the budget depends on the torch version: use budget.on(version)")
+        return self.max_recompiles
+
     def exceeded(self, breaks: Iterable[GraphBreak]) -> dict[str, list[GraphBreak]]:
         """For each package that exceeds its limit, return the package's breaks, without accepted breaks."""
         limits = self.breaks_by_package

@@ -10,8 +10,8 @@ from pytest_torch_compile import CompileCheckFailed, check_compile
 from pytest_torch_compile._torch import perturbed_rounding as shaking
 from pytest_torch_compile._torch.perturbed_rounding import PerturbedRounding
 from pytest_torch_compile.legs.calls import call
+from pytest_torch_compile.legs.extra_legs import LEAST_RUNS, RUNS, PerturbedLeg, PerturbedLegs
 from pytest_torch_compile.legs.leg import Leg, Work
-from pytest_torch_compile.legs.references import LEAST_RUNS, RUNS, PerturbedLeg, PerturbedLegs
 from pytest_torch_compile.report.failure_text import failure_text
 
 
@@ -190,7 +190,7 @@ def test_what_backward_starts_from_is_not_moved():
 
 
 def test_large_models_get_fewer_runs(monkeypatch):
-    monkeypatch.setattr("pytest_torch_compile.legs.references.SECONDS", 0.0)
+    monkeypatch.setattr("pytest_torch_compile.legs.extra_legs.SECONDS", 0.0)
     work = Work(nn.Linear(32, 32), [call(torch.randn(16, 32))])
     assert len(list(PerturbedLegs(work).records(0))) == LEAST_RUNS
 

@@ -10,8 +10,8 @@ import torch
 
 from pytest_torch_compile import call
 from pytest_torch_compile.legs.converted import to_float64
+from pytest_torch_compile.legs.extra_legs import Float64Leg
 from pytest_torch_compile.legs.leg import Leg, Work
-from pytest_torch_compile.legs.references import ReferenceLeg
 from pytest_torch_compile.numerics import CallRecord
 from tests.mutants.captured import Captured
 from tests.mutants.judged import Judged, equal_legs, judged
@@ -93,7 +93,7 @@ class Bench:
         work = self._work(seed)
         eager = Leg(work)
         plain = eager.run(0)
-        return signal(changed, original, plain, ReferenceLeg(work, eager).run(0))
+        return signal(changed, original, plain, Float64Leg(work, eager).run(0))
 
     def _new_weights(self, seed: int) -> None:
         torch.manual_seed(seed)

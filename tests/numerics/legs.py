@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from pytest_torch_compile.numerics import CallRecord, Comparison, Tolerances, compare_calls
+from pytest_torch_compile.numerics import CallRecord, Comparison, ExtraRuns, Tolerances, compare_calls
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -99,7 +99,9 @@ def compare_legs(
     return compare_calls(
         eager,
         compiled,
-        reference=lambda: leg(lambda m: m, to_double) if reference else None,
-        repeat=lambda: leg(lambda m: m, torch.clone),
-        tolerances=tolerances or Tolerances(),
+        ExtraRuns(
+            float64=lambda: leg(lambda m: m, to_double) if reference else None,
+            repeat=lambda: leg(lambda m: m, torch.clone),
+        ),
+        tolerances or Tolerances(),
     )

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pytest_torch_compile import Tolerances
-from pytest_torch_compile.numerics import CallRecord, compare_calls, measure
+from pytest_torch_compile.numerics import CallRecord, ExtraRuns, compare_calls, measure
 
 DTYPES = [
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex128, torch.complex64,
@@ -29,8 +29,8 @@ def plain_difference(eager, compiled, rtol, atol):
     worst = int(ratio.argmax())
     measured = measure.Difference(differing=int((~same).sum()))
     if float(ratio[worst]) > 0:
-        measured.ratio, measured.index = float(ratio[worst]), worst
-        measured.error, measured.limit = float(error[worst]), float(allowed[worst])
+        measured.worst = measure.Measured("error", float(error[worst]), float(allowed[worst]))
+        measured.index = worst
     measured.nonfinite = int(broken.to(torch.uint8).argmax()) if bool(broken.any()) else None
     return measured
 
@@ -123,8 +123,7 @@ def test_float8_of_an_eager_that_differs_from_itself(dtype):
     judged = compare_calls(
         CallRecord(output=eager),
         CallRecord(output=compiled),
-        reference=lambda: None,
-        repeat=lambda: CallRecord(output=again),
-        tolerances=Tolerances(),
+        ExtraRuns(float64=lambda: None, repeat=lambda: CallRecord(output=again)),
+        Tolerances(),
     )
     assert judged.nondeterministic

@@ -14,6 +14,7 @@ from pytest_torch_compile.findings import Reference
 from pytest_torch_compile.numerics import (
     CallRecord,
     Comparison,
+    ExtraRuns,
     Tolerance,
     Tolerances,
     compare_calls,
@@ -41,10 +42,12 @@ def compare(eager, compiled, reference=None, repeat=None, tolerances=None, pertu
     return compare_calls(
         as_record(eager),
         as_record(compiled),
-        reference=Asked(as_record(reference) if reference is not None else None),
-        repeat=Asked(as_record(repeat if repeat is not None else eager)),
-        tolerances=tolerances or Tolerances(),
-        perturbed=lambda: (as_record(value) for value in perturbed),
+        ExtraRuns(
+            float64=Asked(as_record(reference) if reference is not None else None),
+            repeat=Asked(as_record(repeat if repeat is not None else eager)),
+            perturbed=lambda: (as_record(value) for value in perturbed),
+        ),
+        tolerances or Tolerances(),
     )
 
 
@@ -65,7 +68,7 @@ def true() -> torch.Tensor:
 def test_equal_values_ask_for_nothing(true):
     reference, repeat = Asked(), Asked()
     record = CallRecord(output=true)
-    found = compare_calls(record, record, reference=reference, repeat=repeat, tolerances=Tolerances())
+    found = compare_calls(record, record, ExtraRuns(reference, repeat), Tolerances())
     assert not found.findings
     assert (reference.times, repeat.times) == (0, 0)
     assert found.reference is Reference.NOT_NEEDED
@@ -76,7 +79,7 @@ def test_other_legs_are_asked_once(true):
     reference, repeat = Asked(CallRecord(output=[true, true])), Asked(CallRecord(output=[true.float(), true.float()]))
     eager = CallRecord(output=[true.float(), true.float()])
     compiled = CallRecord(output=[true.float() * 1.1, true.float() * 1.2])
-    found = compare_calls(eager, compiled, reference=reference, repeat=repeat, tolerances=Tolerances())
+    found = compare_calls(eager, compiled, ExtraRuns(reference, repeat), Tolerances())
     assert (reference.times, repeat.times) == (1, 1)
     assert kinds(found) == ["numerics"]
     assert found.reference is Reference.FP64
@@ -367,8 +370,8 @@ class TestOtherRoundings:
             yield
 
         record = CallRecord(output=true.float())
-        asked = {"reference": lambda: record, "repeat": lambda: record, "perturbed": runs, "tolerances": Tolerances()}
-        assert not compare_calls(record, record, **asked).findings
+        extra_runs = ExtraRuns(lambda: record, lambda: record, runs)
+        assert not compare_calls(record, record, extra_runs, Tolerances()).findings
 
 
 class TestNondeterministicEager:

@@ -74,45 +74,39 @@ def in_force(acceptance: Acceptance) -> Iterator[None]:
         current = before
 
 
-def widened(own: Budget) -> Budget:
-    """Return a check's budget ``own`` with the breaks that the running test accepts, and with the larger of the two
-    limits on recompiles. With ``--compile-accept``, return ``own`` unchanged.
+def with_accepted(declared: Budget) -> Budget:
+    """Return the budget ``declared`` by a check with the breaks that the running test accepts, and with the larger of
+    the two limits on recompiles. With ``--compile-accept``, return ``declared`` unchanged.
     """
     if current is None or current.accepting:
-        return own
-    recompiles = max(_number(own.max_recompiles), current.recompiles)
-    return replace(own, max_recompiles=recompiles, accepted_breaks=frozenset(own.accepted_breaks) | current.breaks)
+        return declared
+    accepted = frozenset(declared.accepted_breaks) | current.breaks
+    return replace(declared, max_recompiles=max(declared.recompiles, current.recompiles), accepted_breaks=accepted)
 
 
-def note(seen: Observation, own: Budget) -> None:
-    """Record the observed breaks and recompiles that exceed ``own``, the check's budget without the breaks and
+def note(seen: Observation, declared: Budget) -> None:
+    """Record the observed breaks and recompiles that exceed ``declared``, the check's budget without the breaks and
     recompiles that the running test accepts.
     """
     if current is None:
         return
-    for b in (b for exceeding in own.exceeded(seen.graph_breaks).values() for b in exceeding):
+    for b in (b for exceeding in declared.exceeded(seen.graph_breaks).values() for b in exceeding):
         place = {"file": b.location.file, "line": str(b.location.line), "reason": b.category}
         current.found_breaks[b.fingerprint] = place
-    if len(seen.recompiles) > _number(own.max_recompiles):
+    if len(seen.recompiles) > declared.recompiles:
         current.found_recompiles = max(current.found_recompiles, len(seen.recompiles))
 
 
-def without_accepted(findings: list[Finding], seen: Observation, own: Budget) -> list[Finding]:
-    """With ``--compile-accept``, return the findings without those for graph breaks and recompiles that exceed ``own``,
-    because the running test accepts these. Otherwise, return all findings.
+def without_accepted(findings: list[Finding], seen: Observation, declared: Budget) -> list[Finding]:
+    """With ``--compile-accept``, return the findings without those for graph breaks and recompiles that exceed
+    ``declared``, because the running test accepts these. Otherwise, return all findings.
     """
     if current is None or not current.accepting:
         return findings
     # A break without a location has no fingerprint and cannot be accepted.
-    named = any(b.fingerprint not in own.accepted_breaks for b in seen.graph_breaks)
+    named = any(b.fingerprint not in declared.accepted_breaks for b in seen.graph_breaks)
     kinds = ("graph-break", "recompile") if named else ("recompile",)
     return [finding for finding in findings if finding.kind not in kinds]
-
-
-def _number(limit: int | Mapping[str, int]) -> int:
-    if isinstance(limit, Mapping):
-        raise TypeError("the budget depends on the torch version: use budget.on(version)")
-    return limit
 
 
 def load(path: Path) -> tuple[dict[str, Entry], str]:

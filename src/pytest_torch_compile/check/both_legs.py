@@ -10,10 +10,10 @@ from .._torch.sandbox import Sandbox, sandbox
 from ..findings import CallReport, CompileUsageError
 from ..legs.check import Check
 from ..legs.eager import Eager, eager_run
+from ..legs.extra_legs import ExtraLegs
 from ..legs.leg import Leg
 from ..legs.outcome import not_restorable
-from ..legs.references import References
-from ..numerics import Comparison
+from ..numerics import Comparison, compare_calls
 from .describe import call_row
 from .exact_limits import counting_kernels, measured_on_gpu
 from .expected_exceptions import compared_exceptions
@@ -68,7 +68,7 @@ def _compiled_beside(eager: Eager, check: Check, box: Sandbox) -> Run:
             raise
         run.compile_error = error  # torch.compile rejects the target; torch 2.6 rejects functions of torch
         return run
-    references = References(work, lambda: eager.leg)
+    extra_legs = ExtraLegs(work, lambda: eager.leg)
     for index, expected in enumerate(eager.records):
         with run.watching(index + 1, counting_kernels(check.budget, work, run.figures)):
             actual = compiled.run(index)
@@ -82,7 +82,7 @@ def _compiled_beside(eager: Eager, check: Check, box: Sandbox) -> Run:
         run.compile_error = compile_error(expected, actual)
         if run.compile_error is not None:
             break
-        run.comparisons.append(references.compared(index, expected, actual, check.tolerances))
+        run.comparisons.append(compare_calls(expected, actual, extra_legs.of_call(index), check.tolerances))
         if expected.error is not None or actual.error is not None:
             break
     else:
@@ -92,5 +92,5 @@ def _compiled_beside(eager: Eager, check: Check, box: Sandbox) -> Run:
                 "parameters or inputs that require grad (x.requires_grad_())"
             )
     run.not_restorable = not_restorable(eager.records[-1], work.calls[len(eager.records) - 1])
-    run.seen.not_observable += [*world.not_observable(), *references.not_judged()]
+    run.seen.not_observable += [*world.not_observable(), *extra_legs.not_judged()]
     return run

@@ -129,7 +129,7 @@ def check_compile(
     support.require_supported_torch()
     require_tolerances("tolerances", tolerances)
     declared = as_budget(budget, max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
-    budget = acceptance.widened(declared)
+    budget = acceptance.with_accepted(declared)
     sequence = as_calls(args, kwargs, calls)
     if fullgraph is None:
         # With fullgraph, torch refuses to trace a function that raises an exception.

@@ -16,6 +16,7 @@ from . import acceptance
 from .conclude import conclude
 from .exact_limits import require_countable
 from .reporting import report_of_block
+from .steady import warm_up_only
 from .time_limit import time_limit
 from .verdict import findings_of_block
 from .watching import opened_block, watching_block
@@ -62,12 +63,12 @@ def compile_guard(
             ``steady`` is set and recompiles are allowed.
     """
     support.require_supported_torch()
-    own = as_budget(budget, max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
-    if steady and own.max_recompiles:
+    declared = as_budget(budget, max_graph_breaks, max_recompiles, accepted_breaks).on(support.torch_version())
+    if steady and declared.max_recompiles:
         raise CompileUsageError(
-            f"steady=True does not allow any compilation: remove max_recompiles={own.max_recompiles}"
+            f"steady=True does not allow any compilation: remove max_recompiles={declared.max_recompiles}"
         )
-    budget = acceptance.widened(own)
+    budget = acceptance.with_accepted(declared)
     require_countable(budget)
     guard_opens()
     block, ended = opened_block(steady=steady), False
@@ -77,7 +78,11 @@ def compile_guard(
         ended = True
     report = report_of_block(name, block, budget)
     # A block that the time limit has ended is incomplete, so its counts are not judged.
-    report.findings = findings_of_block(block, budget, own, cudagraphs=cudagraphs) if ended else limit.findings
+    if ended:
+        acceptance.note(warm_up_only(block.seen, block.warmup), declared)
+        report.findings = findings_of_block(block, declared, budget, cudagraphs=cudagraphs)
+    else:
+        report.findings = limit.findings
     if settings.current.repro and report.findings:
         report.diagnosis.append(GUARDED)
     conclude(report)

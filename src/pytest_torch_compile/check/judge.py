@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
 from .. import advice
@@ -50,7 +50,8 @@ def judge(
     ``stopped_at`` is None if this torch version captures the same ops with and without ``fullgraph=True``.
     """
     findings = _graph_breaks(seen.graph_breaks, budget, stopped_at) + not_observable(seen.undecided)
-    findings += _recompiles(seen.recompiles, budget, dynamic)
+    if len(seen.recompiles) > budget.recompiles:
+        findings.append(_recompiles(seen.recompiles, budget.recompiles, dynamic))
     # A later entry of a dictionary replaces an earlier one, so in reverse order the first fallback remains.
     first_of_each_frame = {(f.frame, f.location): f for f in reversed(seen.fallbacks)}
     fallbacks = [_fallback(fallback, torch_limit) for fallback in reversed(first_of_each_frame.values())]
@@ -132,29 +133,22 @@ def _captured_by_fullgraph(finding: Finding, stopped_at: Location, breaks: Seque
     return replace(finding, evidence=f"{finding.evidence}\n{line}", hint=hint)
 
 
-def _recompiles(recompiles: Sequence[Recompile], budget: Budget, dynamic: bool | None) -> list[Finding]:
-    allowed, total = budget.max_recompiles, len(recompiles)
-    if isinstance(allowed, Mapping):
-        raise TypeError("the budget depends on the torch version: use judge(budget.on(version))")
-    if total <= allowed:
-        return []
+def _recompiles(recompiles: Sequence[Recompile], allowed: int, dynamic: bool | None) -> Finding:
     causes = Counter(recompile.guards[0].cause for recompile in recompiles if recompile.guards)
     if _constant_sizes(recompiles, dynamic):
         causes = Counter({"constant-size" if cause == "size" else cause: n for cause, n in causes.items()})
     lines = dict.fromkeys(recompile.after_break for recompile in recompiles if recompile.after_break)
     hints = [*map(advice.after_break, lines), *(advice.for_guard(cause) for cause, _ in causes.most_common())]
-    return [
-        Finding(
-            "recompile",
-            f"{count(total, 'recompile')}, {allowed} allowed",
-            recompiles[0].location,
-            "\n".join(_described(recompile) for recompile in recompiles),
-            "\n".join(hints),
-            subject=recompiles[0].frame,
-            measured=total,
-            limit=allowed,
-        )
-    ]
+    return Finding(
+        "recompile",
+        f"{count(len(recompiles), 'recompile')}, {allowed} allowed",
+        recompiles[0].location,
+        "\n".join(_described(recompile) for recompile in recompiles),
+        "\n".join(hints),
+        subject=recompiles[0].frame,
+        measured=len(recompiles),
+        limit=allowed,
+    )
 
 
 def _constant_sizes(recompiles: Sequence[Recompile], dynamic: bool | None) -> bool:

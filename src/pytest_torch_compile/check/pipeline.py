@@ -23,15 +23,18 @@ from ..events import checking
 from ..findings import CompileReport
 from ..legs.check import Check
 from ..reproduce.reproduction import add_reproduction
+from . import acceptance
 from .both_legs import Run, run_both_legs
 from .conclude import conclude
 from .describe import located, target_name
+from .judge import cache_misses
 from .leg_errors import machine_faults_named
 from .opcheck import CheckedOps, check_ops
 from .reporting import report_of
 from .requirements import require_usable
+from .steady import warm_up_only
 from .time_limit import time_limit
-from .verdict import add_findings_of_first_run, findings_of
+from .verdict import findings_of
 
 
 def run_check(check: Check) -> CompileReport:
@@ -54,7 +57,10 @@ def run_check(check: Check) -> CompileReport:
         report = report_of(check, Run())
         report.findings = limit.findings
     if not any(finding.kind == "timeout" for finding in report.findings):
-        add_findings_of_first_run(check, report)
+        # These two steps are not part of ``examine``, because the repetitions of a diagnosis are not runs of the test,
+        # and find more in the compile cache.
+        acceptance.note(warm_up_only(report.observation, check.work.warmup), check.declared)
+        report.findings += cache_misses(report.observation.cache) if check.warm else []
         _diagnose(report, Remake(check, examine, time.monotonic() - began), ops)
     # Custom ops are tested apart from the compiled run, so repeating the run cannot explain their findings.
     report.findings, report.remarks = report.findings + ops.findings, report.remarks + ops.remarks

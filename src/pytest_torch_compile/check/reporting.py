@@ -83,11 +83,11 @@ def _unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:
 
 def _numerics(comparisons: Sequence[Comparison]) -> NumericsReport:
     leaves = [leaf for comparison in comparisons for leaf in comparison.leaves]
-    worst = max(leaves, key=lambda leaf: leaf.ratio, default=None)
+    worst = max(leaves, key=lambda leaf: leaf.worst.ratio, default=None)
     references = {c.reference for c in comparisons} - {Reference.NOT_NEEDED}
     return NumericsReport(
         leaves=len(leaves),
-        worst_ratio=worst.ratio if worst else 0.0,
+        worst_ratio=worst.worst.ratio if worst else 0.0,
         worst_leaf=worst.path if worst else "",
         reference=", ".join(sorted(r.value for r in references)) or Reference.NOT_NEEDED.value,
         nondeterministic=any(comparison.nondeterministic for comparison in comparisons),

@@ -9,13 +9,13 @@ from .._torch import support
 from .._torch.dynamic import sizes_become_dynamic
 from .._torch.trace import error_location
 from ..budget import Budget
-from ..findings import CompileReport, Finding
+from ..findings import Finding
 from ..legs.check import Check
 from . import acceptance
 from .both_legs import Run
 from .exact_limits import limit_findings
 from .expected_exceptions import given_up, without_expected
-from .judge import cache_misses, judge, merged_over_calls, not_restored
+from .judge import judge, merged_over_calls, not_restored
 from .leg_errors import error_findings, without_failed_compilations
 from .steady import steady_findings, warm_up_only
 from .watching import Watched
@@ -42,7 +42,7 @@ def findings_of(check: Check, run: Run) -> list[Finding]:
         known = {finding.kind for finding in judged}
         frame = seen.errors[-1].location if seen.errors else None
         judged += [finding for finding in error_findings(error, frame, run.deviations) if finding.kind not in known]
-    judged = acceptance.without_accepted(judged, seen, budget)
+    judged = acceptance.without_accepted(judged, seen, check.declared)
     judged += given_up(seen, run.expected, work.calls, budget)
     judged += not_restored([path for one in run.comparisons for path in one.not_compared], run.not_restorable)
     judged += steady_findings(run.late, seen, work.warmup)
@@ -52,21 +52,13 @@ def findings_of(check: Check, run: Run) -> list[Finding]:
     return [replace(finding, hint=advice.for_backend(finding.hint, compiling.name)) for finding in judged]
 
 
-def add_findings_of_first_run(check: Check, report: CompileReport) -> None:
-    """Add the cache misses of a warm start to the report, and note what the running test needs to accept. A diagnosis
-    does neither when it repeats the check, because its runs are not the test's, and find more in the compile cache.
+def findings_of_block(block: Watched, declared: Budget, budget: Budget, *, cudagraphs: bool) -> list[Finding]:
+    """Judge the observations of a ``compile_guard`` block against its ``budget``. ``declared`` is the budget without
+    the breaks and recompiles that the running test accepts.
     """
-    report.findings += cache_misses(report.observation.cache) if check.warm else []
-    acceptance.note(warm_up_only(report.observation, check.work.warmup), check.declared)
-
-
-def findings_of_block(block: Watched, budget: Budget, own: Budget, *, cudagraphs: bool) -> list[Finding]:
-    """Judge the observations of a ``compile_guard`` block against its budget, and note what the running test needs to
-    accept. ``own`` is the budget without what the test accepts.
-    """
-    during_warm_up, seen = warm_up_only(block.seen, block.warmup), block.seen
+    seen = block.seen
     judged = judge(
-        during_warm_up,
+        warm_up_only(seen, block.warmup),
         budget,
         aborted=False,
         cudagraphs=cudagraphs,
@@ -74,6 +66,5 @@ def findings_of_block(block: Watched, budget: Budget, own: Budget, *, cudagraphs
         deviations=block.deviations,
         expects_graphs=block.warmup is None or not seen.compiled_before,
     )
-    acceptance.note(during_warm_up, own)
-    judged = acceptance.without_accepted(judged, seen, own)
+    judged = acceptance.without_accepted(judged, seen, declared)
     return judged + limit_findings(budget, seen, block.figures) + steady_findings(block.late, seen, block.warmup)

@@ -16,8 +16,8 @@ from ..check.judge import merged_over_calls, not_observable
 from ..findings import CallReport, CompileReport, Finding
 from ..legs.calls import Call
 from ..legs.eager import Eager
-from ..legs.references import References
-from ..numerics import CallRecord, Comparison, Flat, Tolerances, flatten
+from ..legs.extra_legs import ExtraLegs
+from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_calls, flatten
 from ..observation import Graph
 from ..report.failure_text import count
 from .answers import Answer, Answers
@@ -29,9 +29,9 @@ def add_comparison(
 ) -> None:
     """Compare the artifact's results with the eager results, and add the findings and the call table to the report."""
     report.observation = canary.observer().seen
-    references = References(artifact.work, lambda: eager.leg)
+    extra_legs = ExtraLegs(artifact.work, lambda: eager.leg)
     comparisons = [
-        _compared(artifact, references, here, there, tolerances)
+        _compared(artifact, extra_legs, here, there, tolerances)
         for here, there in zip(eager.records, found.calls, strict=True)
     ]
     report.findings = merged_over_calls(finding for one in comparisons for finding in one.findings)
@@ -43,7 +43,7 @@ def add_comparison(
 
 
 def _compared(
-    artifact: Artifact, references: References, here: CallRecord, there: Answer, tolerances: Tolerances
+    artifact: Artifact, extra_legs: ExtraLegs, here: CallRecord, there: Answer, tolerances: Tolerances
 ) -> Comparison:
     """Compare the artifact's result for one call with the eager result."""
     if here.error is not None or there.refused is not None:
@@ -55,7 +55,7 @@ def _compared(
     )
     compared = replace(here, **apart, rng={}, sharing=None)
     answered = replace(compared, output=there.output, arguments=there.arguments)
-    comparison = references.compared(here.number - 1, compared, answered, tolerances)
+    comparison = compare_calls(compared, answered, extra_legs.of_call(here.number - 1), tolerances)
     calls = artifact.work.calls
     fixed = not artifact.work.dynamic_dims and _sizes(calls[here.number - 1]) != _sizes(calls[0])
     comparison.findings = [

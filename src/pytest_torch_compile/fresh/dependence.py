@@ -162,14 +162,14 @@ def _difference(
         text = f"{first.dtype} {list(first.shape)}, but {other.dtype} {list(other.shape)} in {pair.label}"
         return _Difference(path, math.inf, 0.0, f"{path} is {text}")
     found = difference(first, other.to(first.device), tolerance.rtol, tolerance.atol)
-    if found.ratio <= 1 and found.nonfinite is None:
+    if found.worst.ratio <= 1 and found.nonfinite is None:
         return None
     where = found.index if found.nonfinite is None else found.nonfinite
     (index, value), (_, there) = element(first, where), element(other, where)
     text = f"{path}{list(index)} is {number(value)}, but {number(there)} in {pair.label}"
-    largest = found.error if found.nonfinite is None else math.inf
+    largest = found.worst.error if found.nonfinite is None else math.inf
     text = f"{text}; {found.differing} of {first.numel()} elements differ"
-    return _Difference(path, largest, found.limit, text, _is_rounding(first, largest))
+    return _Difference(path, largest, found.worst.limit, text, _is_rounding(first, largest))
 
 
 def _is_rounding(tensor: torch.Tensor, error: float) -> bool:

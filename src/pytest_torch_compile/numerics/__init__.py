@@ -5,6 +5,7 @@ states.
 from __future__ import annotations
 
 from .compare import Comparison, LeafVerdict, compare_calls
+from .extra_runs import ExtraRuns
 from .record import CallRecord
 from .tolerances import Tolerance, Tolerances
 from .tree import Flat, Node, flatten
@@ -12,6 +13,7 @@ from .tree import Flat, Node, flatten
 __all__ = [
     "CallRecord",
     "Comparison",
+    "ExtraRuns",
     "Flat",
     "LeafVerdict",
     "Node",

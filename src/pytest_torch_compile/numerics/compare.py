@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -12,16 +12,17 @@ from ..findings import Finding, FindingKind, Reference
 from . import messages
 from .aliasing import aliasing_differences
 from .containers import as_tensor, is_below, plain_leaf_difference, structure_differences
+from .extra_runs import ExtraRuns
 from .leaves import Judgement, LeafVerdict, Pair, judge_pairs
 from .measure import bitwise_equal
 from .metadata import MetadataDifference, metadata_differences, plain_tensors
 from .record import CallRecord
-from .sections import GRADIENTS, SECTIONS, SectionName, before_the_call, plain_values, section, sharing_in
+from .sections import GRADIENTS, SECTIONS, SectionName, before_the_call, section, sharing_in
 from .tolerances import Tolerances
 from .tree import Flat
 
 __all__ = ["Comparison", "LeafVerdict", "compare_calls"]
-Legs = tuple[Flat, Flat]  # the eager values and the compiled values
+Sides = tuple[Flat, Flat]  # the eager values and the compiled values
 
 
 @dataclass
@@ -45,62 +46,48 @@ class Comparison:
     @property
     def worst_ratio(self) -> float:
         """The largest ratio of a measured error to its limit; a ratio greater than 1 leads to a finding."""
-        return max((leaf.ratio for leaf in self.leaves), default=0.0)
+        return max((leaf.worst.ratio for leaf in self.leaves), default=0.0)
 
 
-def compare_calls(
-    eager: CallRecord,
-    compiled: CallRecord,
-    *,
-    reference: Callable[[], CallRecord | None],
-    repeat: Callable[[], CallRecord | None],
-    tolerances: Tolerances,
-    perturbed: Callable[[], Iterable[CallRecord]] = tuple,
-) -> Comparison:
-    """Compare the eager and compiled records of one call.
-
-    ``reference`` returns the call's record from the eager fp64 run, and ``repeat`` returns the call's record from a
-    second eager run. Both functions return None if their run failed, and are called only if the comparison needs the
-    record. ``perturbed`` yields the call's records from eager runs with perturbed rounding. Runs with perturbed
-    rounding are requested only while at least one tensor fails.
+def compare_calls(eager: CallRecord, compiled: CallRecord, extra_runs: ExtraRuns, tolerances: Tolerances) -> Comparison:
+    """Compare the eager and compiled records of one call. ``extra_runs`` are started only while at least one value
+    fails.
 
     Raises:
         CompileUsageError: If an output cannot be compared.
     """
     if eager.error is not None or compiled.error is not None:
         return Comparison(messages.exception_findings(eager, compiled), raised=True)
-    legs: dict[SectionName, Legs] = {name: (section(eager, name), section(compiled, name)) for name in SECTIONS}
+    sides: dict[SectionName, Sides] = {name: (section(eager, name), section(compiled, name)) for name in SECTIONS}
     # The function passed as compile= may replace modules, so state that exists in only one run before the call is not
     # compared.
     known = eager.initial_state and compiled.initial_state
     apart = eager.initial_state.keys() ^ compiled.initial_state.keys() if known else set()
-    own = [label for one in apart for label in (eager.state_label(one), compiled.state_label(one), f"grad of {one}")]
+    only_one_has = [
+        label for one in apart for label in (eager.state_label(one), compiled.state_label(one), f"grad of {one}")
+    ]
     for name in ("state", "grad"):
-        legs[name] = _without(legs[name][0], own), _without(legs[name][1], own)
+        sides[name] = _without(sides[name][0], only_one_has), _without(sides[name][1], only_one_has)
     # Attributes whose structure differs before the first call, for example because a compile wrapper adds attributes.
-    own = [path for path, _ in structure_differences(eager.kept_at_start, compiled.kept_at_start)]
-    legs["kept"] = _without(eager.kept, own), _without(compiled.kept, own)
-    ignored = tuple(path for one, _ in legs.values() for path in one.nodes if tolerances.ignores(path))
+    different_at_start = [path for path, _ in structure_differences(eager.kept_at_start, compiled.kept_at_start)]
+    sides["kept"] = _without(eager.kept, different_at_start), _without(compiled.kept, different_at_start)
+    ignored = tuple(path for one, _ in sides.values() for path in one.nodes if tolerances.ignores(path))
     if not tolerances.state:
-        legs["kept"] = Flat(), Flat()
+        sides["kept"] = Flat(), Flat()
     if tolerances.ignored:
-        legs = {name: (_chosen(one, tolerances), _chosen(other, tolerances)) for name, (one, other) in legs.items()}
+        sides = {name: (_chosen(one, tolerances), _chosen(other, tolerances)) for name, (one, other) in sides.items()}
     # Values that are left out must not start another eager run, or be listed as unstable.
-    unstable = _unstable(legs["kept"], repeat, lambda kept: _chosen(_without(kept, own), tolerances))
-    legs["kept"] = _without(legs["kept"][0], unstable), _without(legs["kept"][1], unstable)
-
-    pairs = [pair for name, both in legs.items() for pair in _pairs(name, both)]
-    judged = judge_pairs(
-        pairs,
-        lambda: _values(reference()),
-        lambda: _values(repeat()),
-        tolerances,
-        lambda: (values for record in perturbed() if (values := _values(record)) is not None),
+    unstable = _unstable(
+        sides["kept"], extra_runs.repeat, lambda kept: _chosen(_without(kept, different_at_start), tolerances)
     )
+    sides["kept"] = _without(sides["kept"][0], unstable), _without(sides["kept"][1], unstable)
+
+    pairs = [pair for name, both in sides.items() for pair in _pairs(name, both)]
+    judged = judge_pairs(pairs, extra_runs, tolerances)
     failing = judged.failing(pairs)
     findings: list[Finding] = []
     values: list[Finding] = []
-    for name, both in legs.items():
+    for name, both in sides.items():
         metadata = _metadata(name, both, tolerances)
         wrong = [pair for pair in failing if pair.section == name]
         values += _value_findings(eager, compiled, name, wrong, judged, metadata)
@@ -124,7 +111,7 @@ def _chosen(flat: Flat, tolerances: Tolerances) -> Flat:
     return Flat({path: node for path, node in flat.nodes.items() if not tolerances.ignores(path)})
 
 
-def _unstable(kept: Legs, repeat: Callable[[], CallRecord | None], comparable: Callable[[Flat], Flat]) -> list[str]:
+def _unstable(kept: Sides, repeat: Callable[[], CallRecord | None], comparable: Callable[[Flat], Flat]) -> list[str]:
     """Return the paths at which the kept state of two eager runs differs. A second eager run is requested only if the
     eager and the compiled state differ; ``comparable`` returns the part of its state that is compared.
     """
@@ -147,40 +134,36 @@ def _differing(one: Flat, other: Flat) -> list[str]:
     return paths
 
 
-def _values(record: CallRecord | None) -> dict[str, torch.Tensor] | None:
-    return None if record is None or record.error is not None else plain_values(record)
-
-
-def _structure(record: CallRecord, name: SectionName, legs: Legs) -> Iterator[Finding]:
+def _structure(record: CallRecord, name: SectionName, sides: Sides) -> Iterator[Finding]:
     """Yield a finding for each difference in structure, such as a missing key or a different type, and for each
     differing value that cannot be converted to a tensor.
     """
-    for path, line in structure_differences(*legs):
+    for path, line in structure_differences(*sides):
         yield messages.structure_finding(record, name, path, line)
-    for path, left, right in _common(legs):
+    for path, left, right in _common(sides):
         if as_tensor(left) is None or as_tensor(right) is None:
             line = plain_leaf_difference(path, left, right, strict=name == "output")
             if line:
                 yield messages.plain_finding(record, name, path, line)
 
 
-def _metadata(name: SectionName, legs: Legs, tolerances: Tolerances) -> dict[str, list[MetadataDifference]]:
+def _metadata(name: SectionName, sides: Sides, tolerances: Tolerances) -> dict[str, list[MetadataDifference]]:
     """Return the differences in tensor metadata, by path."""
     # The strides of gradients are not compared, because torch chooses them, in eager and in compiled code.
     is_value = name not in GRADIENTS
     differences = {
         path: metadata_differences(left, right, strides=tolerances.strides and is_value, requires_grad=is_value)
-        for path, left, right in _common(legs)
+        for path, left, right in _common(sides)
         if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)
     }
     return {path: found for path, found in differences.items() if found}
 
 
-def _common(legs: Legs) -> Iterator[tuple[str, object, object]]:
+def _common(sides: Sides) -> Iterator[tuple[str, object, object]]:
     """Yield a path, the eager value and the compiled value for each non-container value that has the same type in both
     runs. Two tensors count as the same type, even if their classes differ.
     """
-    eager, compiled = legs
+    eager, compiled = sides
     for path, node in eager.nodes.items():
         other = compiled.nodes.get(path)
         if other is None or not (node.is_leaf and other.is_leaf):
@@ -190,8 +173,8 @@ def _common(legs: Legs) -> Iterator[tuple[str, object, object]]:
             yield path, node.value, other.value
 
 
-def _pairs(name: SectionName, legs: Legs) -> Iterator[Pair]:
-    for path, left, right in _common(legs):
+def _pairs(name: SectionName, sides: Sides) -> Iterator[Pair]:
+    for path, left, right in _common(sides):
         one, two = as_tensor(left), as_tensor(right)
         if one is None or two is None or one.layout is not two.layout:
             continue

@@ -5,7 +5,7 @@ an eager fp64 run, a second eager run, and eager runs with perturbed rounding.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -13,9 +13,21 @@ import torch
 
 from ..findings import Reference
 from . import rule
-from .measure import Errors, all_finite, bitwise_equal, difference, element, errors, is_floating, root_mean_square
-from .rule import Level, Measured
-from .sections import GRADIENTS, SectionName
+from .extra_runs import ExtraRuns
+from .measure import (
+    Errors,
+    Measured,
+    all_finite,
+    bitwise_equal,
+    difference,
+    element,
+    errors,
+    is_floating,
+    root_mean_square,
+)
+from .record import CallRecord
+from .rule import Level
+from .sections import GRADIENTS, SectionName, plain_values
 from .tolerances import Tolerance, Tolerances
 
 Values = Mapping[str, torch.Tensor]
@@ -52,14 +64,9 @@ class LeafVerdict:
         return max(self.measures, key=lambda measured: measured.ratio, default=Measured("error", 0.0, 0.0))
 
     @property
-    def ratio(self) -> float:
-        """The worst measured error divided by its limit."""
-        return self.worst.ratio
-
-    @property
     def ok(self) -> bool:
         """Whether every measured error is within its limit."""
-        return self.ratio <= 1
+        return self.worst.ratio <= 1
 
 
 @dataclass(frozen=True)
@@ -95,23 +102,17 @@ class Judgement:
         return [pair for pair in pairs if not self.verdicts[pair.path].ok]
 
 
-def judge_pairs(
-    pairs: Sequence[Pair],
-    reference: Callable[[], Values | None],
-    repeat: Callable[[], Values | None],
-    tolerances: Tolerances,
-    perturbed: Callable[[], Iterable[Values]] = tuple,
-) -> Judgement:
-    """Judge every pair. Request the fp64 run and additional eager runs only if a pair needs them."""
+def judge_pairs(pairs: Sequence[Pair], extra_runs: ExtraRuns, tolerances: Tolerances) -> Judgement:
+    """Judge every pair. Start extra runs only if a pair needs them."""
     result = Judgement({pair.path: by_tolerance(pair, tolerances) for pair in pairs})
     # If the user chose a tolerance, only this tolerance decides. Integers must be equal, whatever the tolerance.
     unexplained = [pair for pair in result.failing(pairs) if result.verdicts[pair.path].rule != "given"]
     floating = [pair for pair in unexplained if is_floating(pair.eager)]
     truth: Values = {}
     if floating:
-        values = reference()
-        result.fp64_ran = values is not None
-        truth = values or {}
+        record = extra_runs.float64()
+        result.fp64_ran = record is not None and record.error is None
+        truth = _values(record)
         _judge_by_reference(floating, pairs, truth, result)
     failing = result.failing(unexplained)
     # Pairs that pass, but exceed the tolerance that applies without a reference. The reason is that eager itself has a
@@ -123,10 +124,16 @@ def judge_pairs(
         and not _verdict_within(pair, rule.alone(pair.eager.dtype, root_mean_square(pair.eager))).ok
     ]
     if failing or doubtful:
-        _judge_by_spread(failing, doubtful, repeat, result)
+        _judge_by_spread(failing, doubtful, _values(extra_runs.repeat()), result)
     if result.failing(floating):
-        _judge_by_perturbed_rounding(result.failing(floating), truth, perturbed(), result)
+        perturbed = filter(None, map(_values, extra_runs.perturbed()))
+        _judge_by_perturbed_rounding(result.failing(floating), truth, perturbed, result)
     return result
+
+
+def _values(record: CallRecord | None) -> Values:
+    """Return the tensors of a run by path; none if the run failed."""
+    return {} if record is None or record.error is not None else plain_values(record)
 
 
 def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
@@ -145,16 +152,16 @@ def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
 
 
 def _verdict_within(pair: Pair, tolerance: Tolerance) -> LeafVerdict:
-    worst = difference(pair.eager, pair.compiled, tolerance.rtol, tolerance.atol)
-    nonfinite = worst.nonfinite is not None
+    found = difference(pair.eager, pair.compiled, tolerance.rtol, tolerance.atol)
+    nonfinite = found.nonfinite is not None
     verdict = LeafVerdict(
         pair.path,
-        measures=(Measured("NaN or infinity", 1, 0) if nonfinite else Measured("error", worst.error, worst.limit),),
-        differing=worst.differing,
+        measures=(Measured("NaN or infinity", 1, 0) if nonfinite else found.worst,),
+        differing=found.differing,
         elements=pair.eager.numel(),
         nonfinite=nonfinite,
     )
-    return _at(worst.index if worst.nonfinite is None else worst.nonfinite, verdict, pair)
+    return _at(found.index if found.nonfinite is None else found.nonfinite, verdict, pair)
 
 
 def _at(worst: int, verdict: LeafVerdict, pair: Pair, truth: torch.Tensor | None = None) -> LeafVerdict:
@@ -203,9 +210,7 @@ def _errors(pair: Pair, truth: Values) -> Errors | None:
     return found if found.count else None
 
 
-def _judge_by_spread(
-    failing: Sequence[Pair], doubtful: Sequence[Pair], repeat: Callable[[], Values | None], result: Judgement
-) -> None:
+def _judge_by_spread(failing: Sequence[Pair], doubtful: Sequence[Pair], again: Values, result: Judgement) -> None:
     """If two eager runs differ, accept compiled results whose difference from eager is within a multiple of the
     difference between these runs.
 
@@ -213,7 +218,6 @@ def _judge_by_spread(
     If two eager runs differ by more than rounding, the reference is meaningless, so the doubtful pairs are judged again
     by the difference between the eager runs. Otherwise, the doubtful pairs keep their results.
     """
-    again = repeat() or {}
     for pair in (*failing, *doubtful):
         second = again.get(pair.path)
         if second is None or second.shape != pair.eager.shape or bitwise_equal(pair.eager, second):
@@ -236,9 +240,9 @@ def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
         return nothing_to_compare
     limit = rule.SPREAD * max(found.max_eager, rule.eps(pair.eager.dtype) * found.rms_reference)
     by_rounding = rule.alone(pair.eager.dtype, root_mean_square(pair.eager))
-    own = difference(pair.eager, second, by_rounding.rtol, by_rounding.atol)
+    of_eager = difference(pair.eager, second, by_rounding.rtol, by_rounding.atol).worst
     measures = (Measured("largest error", found.max_compiled, limit),)
-    return _at(found.worst, replace(nothing_to_compare, measures=measures, compared=own.ratio <= 1), pair)
+    return _at(found.worst, replace(nothing_to_compare, measures=measures, compared=of_eager.ratio <= 1), pair)
 
 
 def _judge_by_perturbed_rounding(
@@ -248,9 +252,9 @@ def _judge_by_perturbed_rounding(
     acceptable.
     """
     candidates = [
-        _Widening(pair, result.verdicts[pair.path], truth)
+        _PerturbedLimits(pair, result.verdicts[pair.path], truth)
         for pair in failing
-        if math.isfinite(result.verdicts[pair.path].ratio) or pair.eager.dtype is torch.float16
+        if math.isfinite(result.verdicts[pair.path].worst.ratio) or pair.eager.dtype is torch.float16
     ]
     for number, run in enumerate(runs if candidates else (), 1):
         for candidate in candidates:
@@ -261,7 +265,7 @@ def _judge_by_perturbed_rounding(
             return
 
 
-class _Widening:
+class _PerturbedLimits:
     """A failing pair of tensors, whose limits are widened by each eager run with perturbed rounding."""
 
     def __init__(self, pair: Pair, verdict: LeafVerdict, truth: Values) -> None:
@@ -269,7 +273,7 @@ class _Widening:
         self._truth = truth[pair.path] if verdict.rule == "fp64" else pair.eager
         self._runs: list[Errors] = []
         # Near the largest fp16 number, a difference of one ulp decides whether a value is infinite.
-        self._overflow = Overflow(pair.eager) if math.isinf(verdict.ratio) else None
+        self._overflow = Overflow(pair.eager) if math.isinf(verdict.worst.ratio) else None
 
     def after(self, run: torch.Tensor | None) -> LeafVerdict:
         """Update the tensor's result after an eager run with perturbed rounding, and return the result. The result is
@@ -295,7 +299,7 @@ class _Widening:
     def is_hopeless(self) -> bool:
         """Whether additional runs are unlikely to make the pair pass."""
         gradient = self.pair.section in GRADIENTS
-        return self.verdict.ratio > (rule.HOPELESS_GRADIENT if gradient else rule.HOPELESS)
+        return self.verdict.worst.ratio > (rule.HOPELESS_GRADIENT if gradient else rule.HOPELESS)
 
 
 class Overflow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 
@@ -15,15 +16,34 @@ PIECE = 1 << 20  # large tensors are split into pieces of at most this many elem
 BLOCK_ON_CPU = 24 << 10
 
 
+Measure = Literal[
+    "error", "largest error", "error in scale", "error of the channel means", "NaN or infinity", "wrong elements"
+]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measured error of a tensor, and the limit that the error must not exceed."""
+
+    name: Measure
+    error: float
+    limit: float
+
+    @property
+    def ratio(self) -> float:
+        """The measured error divided by the limit; infinite if no error is allowed."""
+        if self.error == 0:
+            return 0.0
+        return self.error / self.limit if self.limit > 0 else math.inf
+
+
 @dataclass
 class Difference:
-    """The result of a comparison with eager: the worst element relative to its tolerance, and the number of elements
-    that differ.
+    """The result of a comparison with eager: the error of the worst element relative to its tolerance, the element's
+    index, and the number of elements that differ.
     """
 
-    ratio: float = 0.0
-    error: float = 0.0
-    limit: float = 0.0
+    worst: Measured = Measured("error", 0.0, 0.0)
     index: int = 0
     differing: int = 0
     nonfinite: int | None = None
@@ -149,10 +169,10 @@ def difference(eager: torch.Tensor, compiled: torch.Tensor, rtol: float, atol: f
         allowed = left.abs_().mul_(rtol).add_(atol)
         ratio = (error / allowed).nan_to_num_(0.0, math.inf)  # 0 / 0: there is no error, and no error is allowed
         largest = float(ratio.max())
-        if largest > result.ratio:
+        if largest > result.worst.ratio:
             worst = int(ratio.argmax())
-            result.ratio, result.index = largest, offset + worst
-            result.error, result.limit = float(error[worst]), float(allowed[worst])
+            result.worst = Measured("error", float(error[worst]), float(allowed[worst]))
+            result.index = offset + worst
     return result
 
 

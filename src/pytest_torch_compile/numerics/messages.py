@@ -46,7 +46,7 @@ def value_finding(
     ``metadata`` contains the metadata differences of these tensors. The finding includes these differences, so that no
     tensor has two findings.
     """
-    worst = max(leaves, key=lambda leaf: leaf.ratio)
+    worst = max(leaves, key=lambda leaf: leaf.worst.ratio)
     figures = worst.worst
     message = {
         "lost": f"the write to {worst.path} is lost: eager changes it, but compiled code does not",
@@ -76,10 +76,11 @@ def _value_hint(kind: FindingKind, write: Write, worst: LeafVerdict) -> str:
         return advice.keep_out_of_state(worst.path)
     if kind != "numerics":
         return advice.FIND_STAGE
-    if worst.nonfinite or not worst.ratio <= _FAR:
+    ratio = worst.worst.ratio
+    if worst.nonfinite or not ratio <= _FAR:
         return advice.LOOK_FOR_A_DEFECT
     loosen = advice.loosen(worst.path)
-    return loosen if worst.ratio <= _CLOSE else f"{advice.FIND_STAGE}; {loosen}"
+    return loosen if ratio <= _CLOSE else f"{advice.FIND_STAGE}; {loosen}"
 
 
 def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], fp64_ran: bool | None) -> list[str]:

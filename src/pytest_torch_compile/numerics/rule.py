@@ -8,11 +8,10 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_high
-from typing import Literal
 
 import torch
 
-from .measure import Errors, real_dtype
+from .measure import Errors, Measured, real_dtype
 from .tolerances import Tolerance
 
 # Relative differences up to these values (in multiples of eps for float32) pass without an fp64 run, because the order
@@ -86,26 +85,6 @@ SPREAD = 4.0
 # If the difference between two eager runs, relative to the tensor's root mean square, is larger than this, the tensor
 # is not compared (its values may be uninitialized memory, for example).
 MEANINGLESS = 0.5
-
-Measure = Literal[
-    "error", "largest error", "error in scale", "error of the channel means", "NaN or infinity", "wrong elements"
-]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One measured error of a tensor, and the limit that the error must not exceed."""
-
-    name: Measure
-    error: float
-    limit: float
-
-    @property
-    def ratio(self) -> float:
-        """The measured error divided by the limit; infinite if no error is allowed."""
-        if self.error == 0:
-            return 0.0
-        return self.error / self.limit if self.limit > 0 else math.inf
 
 
 def eps(dtype: torch.dtype) -> float:

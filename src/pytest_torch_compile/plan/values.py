@@ -18,10 +18,10 @@ from ..check.requirements import require_values
 from ..findings import CompileUsageError, Finding
 from ..legs.calls import Call
 from ..legs.eager import eager_run
+from ..legs.extra_legs import ExtraLegs
 from ..legs.leg import Leg, Loss, Work
-from ..legs.references import References
 from ..legs.targets import modules_of
-from ..numerics import CallRecord, Tolerances, flatten
+from ..numerics import CallRecord, Tolerances, compare_calls, flatten
 from ..observation import Location
 from .recorder import SEED, Values
 
@@ -70,13 +70,13 @@ class Judge:
         with machine_faults_named(), sandbox() as box:
             calls = [call if self.train else call.under(torch.no_grad) for call in self.calls]
             work = Work(self.target, calls, self.train, self.optimizer, seed=SEED)
-            references = References(work, cache(partial(_eager_here, work, box, values.eager)))
+            extra_legs = ExtraLegs(work, cache(partial(_eager_here, work, box, values.eager)))
             comparisons = [
-                references.compared(index, eager, planned, Tolerances())
+                compare_calls(eager, planned, extra_legs.of_call(index), Tolerances())
                 # A call that raises ends its run, so the runs may have different numbers of records.
                 for index, (eager, planned) in enumerate(zip(values.eager, values.planned, strict=False))
             ]
-            self.not_observable += references.not_judged()
+            self.not_observable += extra_legs.not_judged()
         return found + merged_over_calls(finding for one in comparisons for finding in one.findings)
 
 

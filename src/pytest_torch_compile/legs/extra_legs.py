@@ -1,4 +1,4 @@
-"""Reference runs for judging whether a compiled result is accurate: eager in float64, a second eager run, and eager
+"""Extra eager runs for judging whether a compiled result is accurate: eager in float64, a second eager run, and eager
 with perturbed rounding.
 """
 
@@ -18,7 +18,7 @@ from .._torch.perturbed_rounding import PerturbedRounding
 from .._torch.randomness import Recording, Replaying, Tape
 from .._torch.widening import Widening
 from ..findings import CompileUsageError
-from ..numerics import CallRecord, Comparison, Tolerances, compare_calls
+from ..numerics import CallRecord, ExtraRuns
 from .converted import to_float64
 from .lazy_leg import LazyLeg
 from .leg import Leg, Work, World
@@ -32,7 +32,7 @@ LEAST_RUNS = 4
 SECONDS = 20.0
 
 
-class ReferenceLeg(Leg):
+class Float64Leg(Leg):
     """A run of the calls in fp64. Casts and tensor factories that specify another float dtype also use fp64.
 
     If the eager run draws random numbers, an additional run with the original dtypes records them, and the fp64 run
@@ -111,30 +111,27 @@ class PerturbedLegs:
                 return
 
 
-class References:
-    """All reference runs of the calls of ``work``; each run starts only when a comparison needs it.
+class ExtraLegs:
+    """All extra runs of the calls of ``work``; each run starts only when a comparison needs it.
 
-    ``eager`` returns the eager run of the calls, with whose state the reference runs start. If ``eager`` raises a
-    ``CompileUsageError``, there are no reference runs.
+    ``eager`` returns the eager run of the calls, with whose state the extra runs start. If ``eager`` raises a
+    ``CompileUsageError``, there are no extra runs.
     """
 
     def __init__(self, work: Work, eager: Callable[[], Leg]) -> None:
         self._eager = eager
-        self._in_float64 = LazyLeg(lambda: ReferenceLeg(work, eager()))
+        self._in_float64 = LazyLeg(lambda: Float64Leg(work, eager()))
         self._repeat = LazyLeg(lambda: RepeatLeg(work, eager().world))
         self._plain_repeat = LazyLeg(lambda: Leg(work, eager().world))
         self._perturbed = PerturbedLegs(work)
 
-    def compared(self, index: int, eager: CallRecord, other: CallRecord, tolerances: Tolerances) -> Comparison:
-        """Compare two records of call ``index``; calls are compared in order."""
-        return compare_calls(
-            eager,
-            other,
-            reference=partial(self._in_float64.record, index),
+    def of_call(self, index: int) -> ExtraRuns:
+        """Return the extra runs of call ``index``. Calls are compared in order."""
+        return ExtraRuns(
+            float64=partial(self._in_float64.record, index),
             # The plain repeat is for code that does not run under a dispatch mode.
             repeat=lambda: self._repeat.record(index) or self._plain_repeat.record(index),
             perturbed=partial(self._perturbed_records, index),
-            tolerances=tolerances,
         )
 
     def _perturbed_records(self, index: int) -> Iterator[CallRecord]:

@@ -8,8 +8,8 @@ from torch import nn
 
 from pytest_torch_compile._torch.randomness import Recording, Replaying, Tape
 from pytest_torch_compile.legs.calls import call
+from pytest_torch_compile.legs.extra_legs import Float64Leg
 from pytest_torch_compile.legs.leg import Leg, Work
-from pytest_torch_compile.legs.references import ReferenceLeg
 
 
 def draw(x: torch.Tensor) -> list[torch.Tensor]:
@@ -56,7 +56,7 @@ def test_the_reference_leg_computes_what_eager_computes(random):
     work = Work(module, [call(torch.randn(4, 8)), call(torch.randn(4, 8))], train=True)
     eager = Leg(work)
     records = [eager.run(0), eager.run(1)]
-    reference = ReferenceLeg(work, eager)
+    reference = Float64Leg(work, eager)
     for index, record in enumerate(records):
         true = reference.run(index)
         assert true.error is None
