@@ -71,6 +71,14 @@ class Finding:
         return asdict(self)
 
 
+def merged_over_calls(findings: Iterable[Finding]) -> list[Finding]:
+    """Merge identical findings of several calls into one finding."""
+    groups: dict[Finding, list[int]] = {}
+    for finding in findings:
+        groups.setdefault(replace(finding, calls=()), []).extend(finding.calls)
+    return [replace(finding, calls=tuple(calls)) for finding, calls in groups.items()]
+
+
 def categories_of(finding: Finding, breaks: Iterable[GraphBreak]) -> list[str]:
     """Return the categories of the graph breaks that the finding is about; empty if it is not about a graph break."""
     return [one.category for one in breaks if finding.kind == "graph-break" and one.location == finding.location]

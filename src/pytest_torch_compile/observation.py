@@ -10,6 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeVar
 
 
+def file_line(file: str, line: int | str) -> str:
+    """Return the text by which all messages and reports refer to a line."""
+    return f"{file}:{line}"
+
+
 @dataclass(frozen=True)
 class Location:
     """A place in source code.
@@ -25,7 +30,7 @@ class Location:
     library: Location | None = None
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}"
+        where = file_line(self.file, self.line)
         return f"{where} in {self.function}" if self.function else where
 
     def shown(self) -> str:

@@ -93,12 +93,12 @@ def test_test_that_compiles_the_whole_call_is_not_disturbed(library):
 
 
 def test_fault_of_the_plugin_is_not_the_tests(library, monkeypatch):
-    from pytest_torch_compile.existing import noticer
+    from pytest_torch_compile.existing import call_selector
 
     def fails(*arguments):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(noticer, "signature", fails)
+    monkeypatch.setattr(call_selector, "signature", fails)
     result = library("def f(x):\n    return x + 1\n", "def test_a():\n    somelib.f(torch.ones(1))\n")
     result.assert_outcomes(passed=1, skipped=1)
     result.stdout.fnmatch_lines(["*the plugin failed: RuntimeError: broken*"])

@@ -1,10 +1,12 @@
 """The detail that the table shows for a target."""
 
+from typing import get_args
+
 import pytest
 
 from pytest_torch_compile.existing import verdicts
 from pytest_torch_compile.existing.checking import Checked
-from pytest_torch_compile.findings import CompileReport, Finding
+from pytest_torch_compile.findings import FINDING_KINDS, CompileReport, Finding, Slower
 from pytest_torch_compile.observation import GraphBreak, Location
 
 SITE = "/env/lib/python3.12/site-packages"
@@ -60,3 +62,10 @@ def test_target_with_a_stopped_check_works_so_far():
     assert (row.verdict, row.detail) == ("works so far", "the check took longer than 10 s")
     (row,) = verdicts.rows([passed, refused], {}, "somelib")
     assert row.verdict == "works"
+
+
+def test_every_kind_that_needs_no_limit_has_a_verdict():
+    for kind in set(FINDING_KINDS) - set(get_args(Slower)):
+        report = CompileReport("somelib.Layer", "default", "eager", "2.13", "cpu")
+        report.findings = [Finding(kind, "message")]
+        assert verdicts.verdict_of(report) not in verdicts.PASSING

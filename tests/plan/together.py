@@ -11,7 +11,7 @@ from pytest_torch_compile.legs.calls import as_calls
 from pytest_torch_compile.legs.compiling import Compiling
 from pytest_torch_compile.plan.cards import Card, as_card
 from pytest_torch_compile.plan.completing import completed
-from pytest_torch_compile.plan.fake_leg import Work
+from pytest_torch_compile.plan.fake_leg import PlanOptions
 from pytest_torch_compile.plan.tasks import prepared, run_tasks
 
 
@@ -47,7 +47,7 @@ def _task(case: Case, gpu: str | Card, values: bool) -> Any:
     return prepared(
         case.model,
         calls,
-        Work(compiling, case.train, case.optimizer, case.change, case.compiled),
+        PlanOptions(compiling, case.train, case.optimizer, case.change, case.compiled),
         as_card(gpu),
         case.budget,
         values=values,

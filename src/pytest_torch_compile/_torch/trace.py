@@ -40,7 +40,6 @@ from .user_lines import function_name, is_library, is_torch, parse_stack, resume
 _LIMIT = re.compile(r"recompile[ _]?limit|cache_size_limit|RecompileLimit", re.I)
 _BREAK_ERRORS = ("Unsupported", "SkipFrame", "UserError", "StepUnsupported", "UncapturedHigherOrderOpError")
 _CACHE_EVENT = re.compile(r"^(?P<cache>fx_graph|aotautograd)_cache_(?P<outcome>hit|miss|bypass)$")
-_ARTIFACTS = ("dynamo_graph_break_reason", "dynamo_error", "recompile_reasons")
 _OUTCOMES = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
 _PARTS = {
     "dynamo": "dynamo_cumulative_compile_time_us",
@@ -92,6 +91,12 @@ class TraceObserver(TraceListener):
             "compilation_metrics": self._metrics,
             "bwd_compilation_metrics": self._backward_metrics,
             "artifact": self._artifact,
+        }
+        # The names of "artifact" events. Cache events are read too (``_CACHE_EVENT``).
+        self._on_artifact: dict[str, Callable[[str, CompileKey], None]] = {
+            "dynamo_graph_break_reason": self._graph_break,
+            "dynamo_error": self._error_text,
+            "recompile_reasons": self._recompile_reasons,
         }
 
     def __enter__(self) -> TraceObserver:
@@ -161,7 +166,7 @@ class TraceObserver(TraceListener):
         """
         if event == "artifact":
             name = artifact()
-            return name in _ARTIFACTS or _CACHE_EVENT.match(name) is not None
+            return name in self._on_artifact or _CACHE_EVENT.match(name) is not None
         return event in self._on_event or (event in GRAPHS and is_distributed())
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -247,16 +252,18 @@ class TraceObserver(TraceListener):
 
     def _artifact(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
         name = str(event.get("name", ""))
-        if name == "dynamo_graph_break_reason":
-            self._graph_break(payload, key)
-        elif name == "dynamo_error":
-            self._error_texts[key] = payload
-        elif name == "recompile_reasons":
-            self._pending[key] = tuple(guards.parse_guard(r) for r in guards.parse_recompile_reasons(payload))
+        if take := self._on_artifact.get(name):
+            take(payload, key)
         elif match := _CACHE_EVENT.match(name):
             prefix = "fx" if match["cache"] == "fx_graph" else "aot"
             field = f"{prefix}_{_OUTCOMES[match['outcome']]}"
             setattr(self.seen.cache, field, getattr(self.seen.cache, field) + 1)
+
+    def _error_text(self, payload: str, key: CompileKey) -> None:
+        self._error_texts[key] = payload
+
+    def _recompile_reasons(self, payload: str, key: CompileKey) -> None:
+        self._pending[key] = tuple(guards.parse_guard(r) for r in guards.parse_recompile_reasons(payload))
 
     def _graph_break(self, payload: str, key: CompileKey) -> None:
         inlined = inlined_now()

@@ -8,14 +8,14 @@ from .._torch import canary
 from .._torch.deviations import deviations
 from .._torch.sandbox import Sandbox, sandbox
 from ..findings import CallReport, CompileUsageError
-from ..legs.check import Check
+from ..legs.check_record import Check
 from ..legs.eager import Eager, eager_run
 from ..legs.extra_legs import ExtraLegs
 from ..legs.leg import Leg
 from ..legs.outcome import not_restorable
 from ..numerics import Comparison, compare_calls
+from .counted_limits import counting_kernels, measured_on_gpu
 from .describe import call_row
-from .exact_limits import counting_kernels, measured_on_gpu
 from .expected_exceptions import compared_exceptions
 from .leg_errors import compile_error, raise_if_usage_error
 from .watching import Watched

@@ -11,7 +11,7 @@ from .._torch.compiled import uncompiled
 from ..budget import Budget, as_budget
 from ..findings import CompileReport
 from ..legs.calls import as_calls
-from ..legs.check import Check
+from ..legs.check_record import Check
 from ..legs.compiling import Compiling
 from ..legs.keywords import Keywords, clear_keywords, keyword_options
 from ..legs.leg import Loss, OptimizerFactory, Work

@@ -14,7 +14,7 @@ from ..observation import Observation
 from ..reproduce.reproduction import GUARDED
 from . import acceptance
 from .conclude import conclude
-from .exact_limits import require_countable
+from .counted_limits import require_countable
 from .reporting import report_of_block
 from .steady import warm_up_only
 from .time_limit import time_limit

@@ -16,7 +16,7 @@ from ..legs.leg import Work
 from ..legs.targets import argument_names, mark_dynamic
 from ..observation import Location
 from ..speed.measuring import kernels, memory
-from ..speed.measuring.copies import copied
+from ..speed.measuring.copied_target import copied
 from ..speed.measuring.kernels import Run
 from ..speed.measuring.workload import workload
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from .. import advice
-from .._torch.breaks import CAPTURED_BY_FULLGRAPH, OTHER
+from .._torch.breaks import CAPTURED_BY_FULLGRAPH
 from .._torch.causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
-from .._torch.hints import without_doubt
 from ..budget import Budget
 from ..findings import Finding
 from ..observation import (
-    CacheCounts,
     CompileError,
     CudagraphRuns,
     Deviation,
@@ -24,6 +22,7 @@ from ..observation import (
     Recompile,
 )
 from ..report.failure_text import count, cudagraphs, numbered
+from .break_findings import captured_by_fullgraph, graph_break_finding
 
 
 def judge(
@@ -73,18 +72,6 @@ def not_observable(undecided: Sequence[str]) -> list[Finding]:
     return [Finding("not-observable", message, None, "\n".join(undecided), advice.OTHER_TORCH)]
 
 
-def not_restored(paths: Sequence[str], objects: Sequence[str]) -> list[Finding]:
-    """Return the finding for results that differ between eager runs because some of the target's objects cannot be
-    restored.
-    """
-    if not (paths and objects):
-        return []
-    changing = ", ".join(dict.fromkeys(paths))
-    message = f"{changing} could not be compared, because two eager runs produce different results"
-    detail = f"the state of these objects cannot be restored between runs: {', '.join(objects)}"
-    return [Finding("not-observable", message, None, detail, advice.MAKE_AFRESH)]
-
-
 def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget, stopped_at: Location | None) -> list[Finding]:
     limits, findings = budget.breaks_by_package, list[Finding]()
     for name, counted in budget.exceeded(breaks).items():
@@ -93,44 +80,9 @@ def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget, stopped_at: Loca
         for number, one in enumerate(counted, 1):
             finding = graph_break_finding(one, f"graph break {number} of {total}{owner}, {allowed} allowed", breaks)
             if stopped_at is not None and one.category in CAPTURED_BY_FULLGRAPH:
-                finding = _captured_by_fullgraph(finding, stopped_at, breaks)
+                finding = captured_by_fullgraph(finding, stopped_at, breaks)
             findings.append(replace(finding, measured=total, limit=allowed))
     return findings
-
-
-def graph_break_finding(found: GraphBreak, total: str, breaks: Sequence[GraphBreak] = ()) -> Finding:
-    """Return the finding for one graph break, with its source line, torch's message and the fix. ``total`` is the start
-    of the finding's message: the number of the break, the number of all breaks, and the limit.
-
-    ``breaks`` contains all breaks of the run, because another break may have caused this break.
-    """
-    place = found.location
-    lines = [place.source] if place.source else []
-    if place.library is not None:
-        lines.append(f"inside {place.library}: {place.library.source}".rstrip(": "))
-    lines += [f"called from {caller.shown()}: {caller.source}".rstrip(": ") for caller in found.callers[::-1]]
-    if found.skipped_frame:
-        skipped = found.stack[0].function if found.stack else "the function"
-        lines.append(f"torch skipped {skipped}, so all of {skipped} runs eagerly")
-    whole = f"{found.reason}\n{found.explanation}" if found.category == OTHER else found.explanation
-    lines += [f"torch says: {without_doubt(whole).strip() or found.reason}", f"fingerprint {found.fingerprint}"]
-    hint = advice.for_break(found, breaks)
-    message = f"{total}: {found.category}"
-    return Finding("graph-break", message, place, "\n".join(lines), hint)
-
-
-def _captured_by_fullgraph(finding: Finding, stopped_at: Location, breaks: Sequence[GraphBreak]) -> Finding:
-    """Adapt the finding for a graph break at an op that torch captures with ``fullgraph=True``. Add the line at which
-    tracing stopped with ``fullgraph=True``, and replace the hint with advice for this line.
-    """
-    place = (stopped_at.file, stopped_at.line)
-    if finding.location is not None and place == (finding.location.file, finding.location.line):
-        return finding
-    elsewhere = any(place == (one.location.file, one.location.line) for one in breaks)
-    source = f": {stopped_at.source}" if stopped_at.source else ""
-    line = f"with fullgraph=True, torch captures this op, and tracing stops at {stopped_at.shown()}{source}"
-    hint = advice.OTHER_BREAKS_FIRST if elsewhere else advice.DEPENDS_ON_DATA
-    return replace(finding, evidence=f"{finding.evidence}\n{line}", hint=hint)
 
 
 def _recompiles(recompiles: Sequence[Recompile], allowed: int, dynamic: bool | None) -> Finding:
@@ -258,37 +210,3 @@ def _cudagraph_skips(reasons: Sequence[str], runs: Sequence[CudagraphRuns]) -> l
     message = f"CUDA graphs were requested, but {' and '.join(parts)}; 0 allowed"
     total = len(reasons) + without.total()
     return [Finding("cudagraph-skip", message, None, "\n".join(lines), advice.CUDAGRAPHS, measured=total, limit=0)]
-
-
-def merged_over_calls(findings: Iterable[Finding]) -> list[Finding]:
-    """Merge identical findings of several calls into one finding."""
-    groups: dict[Finding, list[int]] = {}
-    for finding in findings:
-        groups.setdefault(replace(finding, calls=()), []).extend(finding.calls)
-    return [replace(finding, calls=tuple(calls)) for finding, calls in groups.items()]
-
-
-def cache_misses(seen: CacheCounts) -> list[Finding]:
-    """Return the findings for a warm start that compiled something; none if every graph came from the cache."""
-    missed = max(seen.fx_misses, seen.aot_misses)
-    hits = max(seen.fx_hits, seen.aot_hits)
-    if not missed and not seen.fx_bypasses and hits:
-        return []
-    counts = (
-        f"Inductor's graph cache: {_hits_and_misses(seen.fx_hits, seen.fx_misses, seen.fx_bypasses)}\n"
-        f"AOTAutograd's cache: {_hits_and_misses(seen.aot_hits, seen.aot_misses, seen.aot_bypasses)}"
-    )
-    if missed:
-        message = (
-            f"{missed} graph{'s were' if missed > 1 else ' was'} not in the compile cache (0 allowed in a warm start)"
-        )
-        return [Finding("cache-miss", message, None, counts, advice.WHAT_DIFFERS)]
-    if seen.fx_bypasses:
-        message = f"graphs that cannot be cached: {seen.fx_bypasses} (0 allowed in a warm start)"
-        return [Finding("cache-miss", message, None, counts, advice.SEE_CACHE_BYPASS)]
-    message = "the compile cache was not used, but a warm start requires it"
-    return [Finding("cache-miss", message, None, counts, advice.ONLY_INDUCTOR)]
-
-
-def _hits_and_misses(hits: int, misses: int, bypasses: int) -> str:
-    return f"hits {hits}, misses {misses}, not cacheable {bypasses}"

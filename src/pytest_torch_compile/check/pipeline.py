@@ -21,13 +21,12 @@ from .. import settings
 from ..diagnose import Remake, diagnosis
 from ..events import checking
 from ..findings import CompileReport
-from ..legs.check import Check
+from ..legs.check_record import Check
 from ..reproduce.reproduction import add_reproduction
 from . import acceptance
 from .both_legs import Run, run_both_legs
 from .conclude import conclude
 from .describe import located, target_name
-from .judge import cache_misses
 from .leg_errors import machine_faults_named
 from .opcheck import CheckedOps, check_ops
 from .reporting import report_of
@@ -35,6 +34,7 @@ from .requirements import require_usable
 from .steady import warm_up_only
 from .time_limit import time_limit
 from .verdict import findings_of
+from .warm_start import cache_misses
 
 
 def run_check(check: Check) -> CompileReport:

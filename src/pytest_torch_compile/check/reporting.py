@@ -9,7 +9,7 @@ import torch
 from .._torch import support
 from ..budget import Budget
 from ..findings import CompileReport, NumericsReport, Reference
-from ..legs.check import Check
+from ..legs.check_record import Check
 from ..numerics import Comparison
 from ..observation import Observation
 from . import acceptance

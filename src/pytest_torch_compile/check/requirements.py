@@ -11,11 +11,11 @@ import torch
 
 from ..findings import CompileUsageError
 from ..legs.calls import Call
-from ..legs.check import Check
+from ..legs.check_record import Check
 from ..legs.leg import Work
 from ..legs.targets import modules_of
 from ..numerics import flatten
-from .exact_limits import require_countable
+from .counted_limits import require_countable
 from .steady import require_warmup
 
 

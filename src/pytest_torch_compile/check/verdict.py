@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import advice
@@ -9,13 +10,13 @@ from .._torch import support
 from .._torch.dynamic import sizes_become_dynamic
 from .._torch.trace import error_location
 from ..budget import Budget
-from ..findings import Finding
-from ..legs.check import Check
+from ..findings import Finding, merged_over_calls
+from ..legs.check_record import Check
 from . import acceptance
 from .both_legs import Run
-from .exact_limits import limit_findings
+from .counted_limits import limit_findings
 from .expected_exceptions import given_up, without_expected
-from .judge import judge, merged_over_calls, not_restored
+from .judge import judge
 from .leg_errors import error_findings, without_failed_compilations
 from .steady import steady_findings, warm_up_only
 from .watching import Watched
@@ -44,12 +45,24 @@ def findings_of(check: Check, run: Run) -> list[Finding]:
         judged += [finding for finding in error_findings(error, frame, run.deviations) if finding.kind not in known]
     judged = acceptance.without_accepted(judged, seen, check.declared)
     judged += given_up(seen, run.expected, work.calls, budget)
-    judged += not_restored([path for one in run.comparisons for path in one.not_compared], run.not_restorable)
+    judged += _not_restored([path for one in run.comparisons for path in one.not_compared], run.not_restorable)
     judged += steady_findings(run.late, seen, work.warmup)
     judged += limit_findings(budget, seen, run.figures) if run.compile_error is None else []
     compared = merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
     judged += without_failed_compilations(compared, seen)
     return [replace(finding, hint=advice.for_backend(finding.hint, compiling.name)) for finding in judged]
+
+
+def _not_restored(paths: Sequence[str], objects: Sequence[str]) -> list[Finding]:
+    """Return the finding for results that differ between eager runs because some of the target's objects cannot be
+    restored.
+    """
+    if not (paths and objects):
+        return []
+    changing = ", ".join(dict.fromkeys(paths))
+    message = f"{changing} could not be compared, because two eager runs produce different results"
+    detail = f"the state of these objects cannot be restored between runs: {', '.join(objects)}"
+    return [Finding("not-observable", message, None, detail, advice.MAKE_AFRESH)]
 
 
 def findings_of_block(block: Watched, declared: Budget, budget: Budget, *, cudagraphs: bool) -> list[Finding]:

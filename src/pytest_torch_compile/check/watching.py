@@ -14,7 +14,7 @@ from .._torch.deviations import deviations
 from .._torch.trace import TraceObserver
 from ..budget import Budget
 from ..observation import Deviation, LateCompilation, Observation
-from .exact_limits import Figures, measuring_body
+from .counted_limits import Figures, measuring_body
 from .leg_errors import machine_faults_named
 from .steady import after_warm_up
 

@@ -16,7 +16,7 @@ from .._torch.sandbox import kept_rng
 from .._torch.user_lines import is_library
 from ..findings import CompileReport
 from ..legs.targets import modules_of
-from ..observation import GraphBreak
+from ..observation import GraphBreak, file_line
 from ..report.failure_text import count
 from .first_call import ADVICE, set_up
 from .rewrites import (
@@ -163,7 +163,7 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
     ):  # installed code may initialize itself in its first call, and the user cannot change it
         yield Change(ADVICE, eager_first=True)
     place = broken.location
-    at = f"{Path(place.file).name}:{place.line}"
+    at = file_line(Path(place.file).name, place.line)
     if functions := disabled_functions(f"{broken.reason} {broken.explanation}"):
         names = ", ".join(one.__qualname__ for one in functions)
         yield Change(f"remove torch.compiler.disable from {names}", enables=tuple(functions))
@@ -176,14 +176,14 @@ def _candidates(subject: Subject, broken: GraphBreak) -> Iterator[Change]:
         yield Change(f"move `{one.moved}` ({at}) out of the compiled function", one)
     for caller in (place, *broken.callers[::-1]):
         for one in rewrites(caller, (without_context,)):
-            where = f"{Path(caller.file).name}:{caller.line}"
+            where = file_line(Path(caller.file).name, caller.line)
             yield Change(f"move `with {one.moved}:` ({where}) out of the compiled function", one)
     for category, switch in (("scalar from a tensor", SCALARS), ("dynamic output shape", DYNAMIC_OUTPUTS)):
         if broken.category == category:
             yield Change(written(switch), capture=switch)
     for caller in broken.callers[::-1]:
         for one in rewrites(caller, (with_disabled,)):
-            where = f"{Path(caller.file).name}:{caller.line}"
+            where = file_line(Path(caller.file).name, caller.line)
             what = f"use `{_short(one.new)}` ({where}); the graph then breaks at this call, which runs eagerly"
             yield Change(what, one, disables=True)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from .._torch.dynamic import without_guard_errors
 from ..findings import NO_VERDICT, CompileReport, CompileUsageError
-from ..legs.check import Check
+from ..legs.check_record import Check
 
 MORE_TIME = "use diagnose='full' (--compile-diagnose=full) to allow the diagnosis up to ten minutes"
 

@@ -30,7 +30,7 @@ class ExistingSession:
         self._backend = backend
         self._say = say
         self._time = RunTime(60.0 * chosen.existing_minutes)
-        self._noticer: Any = None
+        self._selector: Any = None
         self._results: list[Any] = []
         self._left_out: dict[str, dict[str, int]] = {}
         self._seconds = 0.0
@@ -49,15 +49,15 @@ class ExistingSession:
         """Observe calls while an ordinary test runs."""
         if isinstance(item, ExistingItem) or self._package not in sys.modules or self._why_not:
             return (yield)
-        if self._noticer is None:
-            from .noticer import Noticer
+        if self._selector is None:
+            from .call_selector import CallSelector
 
             root = self._config.rootpath
-            self._noticer = Noticer(self._package, self._patterns, self._backend, root, self._say, self._time)
+            self._selector = CallSelector(self._package, self._patterns, self._backend, root, self._say, self._time)
         self._begun += 1  # a pytest-xdist worker collects all tests but runs only some of them
         workers = int(self._config.workerinput["workercount"]) if self._is_worker else 1  # type: ignore[attr-defined]
         progress = self._begun * workers / max(1, item.session.testscollected)
-        with self._noticer.listening(item.nodeid, min(1.0, progress)):
+        with self._selector.listening(item.nodeid, min(1.0, progress)):
             return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -66,8 +66,8 @@ class ExistingSession:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Exclude the time of the checks from the test's duration."""
         report = yield
-        if call.when == "call" and self._noticer is not None:
-            report.duration = max(0.0, report.duration - self._noticer.taken())
+        if call.when == "call" and self._selector is not None:
+            report.duration = max(0.0, report.duration - self._selector.taken())
         return report
 
     @pytest.hookimpl(wrapper=True)
@@ -76,8 +76,8 @@ class ExistingSession:
         try:
             result = yield
         finally:  # if a run is interrupted or stopped by -x, the table shows the checks so far
-            if self._noticer is not None:
-                self._take(*self._noticer.results())
+            if self._selector is not None:
+                self._take(*self._selector.results())
             if not self._is_worker and not session.config.option.collectonly:
                 self._rows = rows(self._results, self._left_out, self._package)
         if self._rows:
@@ -133,8 +133,8 @@ class ExistingSession:
 
     def pytest_sessionfinish(self) -> None:
         """Send the results of a pytest-xdist worker to the controller."""
-        if self._is_worker and self._noticer is not None:
-            self._config.workeroutput[_SENT] = pickle.dumps(self._noticer.results())  # type: ignore[attr-defined]
+        if self._is_worker and self._selector is not None:
+            self._config.workeroutput[_SENT] = pickle.dumps(self._selector.results())  # type: ignore[attr-defined]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:

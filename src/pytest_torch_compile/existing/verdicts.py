@@ -7,7 +7,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
+
+from ..findings import BrokenPromise, WrongResult
+from ..observation import file_line
 
 if TYPE_CHECKING:
     from ..findings import CompileReport, Finding
@@ -23,15 +26,17 @@ WORKS, SO_FAR, NOT_OBSERVABLE, RECOMPILES, BREAKS, FAILS, STATE, WRONG, UNCHECKE
 # From best to worst.
 VERDICTS = (UNCHECKED, WORKS, SO_FAR, NOT_OBSERVABLE, RECOMPILES, BREAKS, FAILS, STATE, WRONG)
 PASSING = (UNCHECKED, WORKS, SO_FAR)
-_VERDICT_OF = {
-    "not-observable": NOT_OBSERVABLE,
-    "recompile": RECOMPILES,
-    "eager-fallback": RECOMPILES,
-    "graph-break": BREAKS,
-    "nothing-compiled": BREAKS,
-    "compile-error": FAILS,
-    "timeout": FAILS,
+# Every kind of finding, apart from the kinds that need a limit or a speed test.
+_VERDICT_OF: dict[str, str] = {
+    **dict.fromkeys((*get_args(WrongResult), *get_args(BrokenPromise)), WRONG),
     "state": STATE,
+    "not-observable": NOT_OBSERVABLE,
+    "timeout": FAILS,
+    "compile-error": FAILS,
+    "nothing-compiled": BREAKS,
+    "graph-break": BREAKS,
+    "eager-fallback": RECOMPILES,
+    "recompile": RECOMPILES,
 }
 SUFFIX = " [compile]"
 LIKE_OTHERS = "earlier checks of this target cover all lines that the call executes, and other targets have priority"
@@ -106,7 +111,7 @@ def _row(name: str, results: list[Checked], left_out: dict[str, int], idle: int,
 
 def verdict_of(report: CompileReport) -> str:
     """Return the result of one check, such as "breaks", according to the check's worst finding."""
-    found = [_VERDICT_OF.get(finding.kind, WRONG) for finding in report.findings]
+    found = [_VERDICT_OF[finding.kind] for finding in report.findings if finding.kind in _VERDICT_OF]
     return max(found, key=VERDICTS.index, default=WORKS)
 
 
@@ -116,19 +121,20 @@ def _detail(row: Row, package: str) -> str:
     """
     if row.verdict == WORKS:
         return ""
-    worst = next(one for one in row.findings if _VERDICT_OF.get(one.kind, WRONG) == row.verdict)
+    worst = next(one for one in row.findings if _VERDICT_OF.get(one.kind) == row.verdict)
     if row.verdict == BREAKS:
         places: dict[str, GraphBreak] = {}
         for found in (found for report in row.reports for found in report.graph_breaks):
             line = _line(found, package)
-            places[f"{line.file}:{line.line}"] = found
+            places[file_line(line.file, line.line)] = found
         if places:
             roots = [found.module.partition(".")[0] for found in places.values()]
             owners = Counter("own code" if root in ("", package) else f"in {root}" for root in roots)
             first, found = next(iter(places.items()))
             more = f" and {len(places) - 1} more" if len(places) > 1 else ""
             return f"{', '.join(owners)}: {short_path(first, package, found.package)} ({found.category}){more}"
-    where = f" at {short_path(worst.location.file, package)}:{worst.location.line}" if worst.location else ""
+    place = worst.location
+    where = f" at {file_line(short_path(place.file, package), place.line)}" if place else ""
     return f"{worst.kind}: {worst.message.splitlines()[0]}{where}"
 
 

@@ -14,6 +14,7 @@ from .. import settings
 from ..disk import write_atomically
 from ..events import heard_only_by
 from ..findings import CompileCheckFailed, categories_of
+from ..observation import file_line
 from .checking import Checked
 from .undisturbed import undisturbed
 from .verdicts import VERDICTS, Row, short_path, verdict_of
@@ -184,7 +185,7 @@ def _tried(module: str, row: Row, body: str, fast: bool) -> tuple[list[str], str
             if place := first.location:
                 # The path starts at the target's package, because the package may be installed anywhere.
                 path = short_path(place.file, row.target.partition(".")[0])
-                where = f" at {path if path != place.file else Path(path).name}:{place.line}"
+                where = f" at {file_line(path if path != place.file else Path(path).name, place.line)}"
             # The message about a graph break contains counts, which would not stay the same.
             categories = categories_of(first, failed.report.graph_breaks if failed.report else ())
             reason = categories[0] if categories else first.message.splitlines()[0]

@@ -12,8 +12,8 @@ from .. import advice
 from .._torch import canary
 from .._torch.error_text import error_summary
 from ..check.describe import shapes_text
-from ..check.judge import merged_over_calls, not_observable
-from ..findings import CallReport, CompileReport, Finding
+from ..check.judge import not_observable
+from ..findings import CallReport, CompileReport, Finding, merged_over_calls
 from ..legs.calls import Call
 from ..legs.eager import Eager
 from ..legs.extra_legs import ExtraLegs

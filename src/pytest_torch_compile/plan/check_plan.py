@@ -16,7 +16,7 @@ from ..legs.compiling import Compiling
 from ..legs.keywords import clear_keywords
 from .cards import Card, as_card
 from .completing import created
-from .fake_leg import Loss, Work
+from .fake_leg import Loss, PlanOptions
 from .records import Plan
 from .tasks import prepared
 
@@ -95,6 +95,6 @@ def check_plan(
     require_factory(optimizer)
     card, given = as_card(gpu), as_calls(args, kwargs, calls)
     limits = as_budget(budget, max_graph_breaks, max_recompiles, None, max_kernels)
-    work = Work(Compiling("inductor", mode, options, dynamic, fullgraph), train, optimizer, compiled=compiled)
-    task = prepared(model, given, work, card, limits, values=values)
+    planned = PlanOptions(Compiling("inductor", mode, options, dynamic, fullgraph), train, optimizer, compiled=compiled)
+    task = prepared(model, given, planned, card, limits, values=values)
     return conclude(created(task, timeout))

@@ -50,8 +50,8 @@ def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]
 
 def _unpacked(payload: bytes, mode: CardMode) -> FakeLeg:
     with tensors_made_in(mode):
-        target, (calls, work), _ = pickle.loads(payload)
-    return FakeLeg(mode, target, calls, work)
+        target, (calls, options), _ = pickle.loads(payload)
+    return FakeLeg(mode, target, calls, options)
 
 
 def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
@@ -75,7 +75,9 @@ def _run_calls(generator: Generator, mode: CardMode, leg: FakeLeg) -> Planned:
     """Run the calls with the compiled target, and return its compiled graphs, findings and peak memory."""
     answer, observer, expected = Planned(fixed=leg.fixed()), TraceObserver(), dict[int, BaseException]()
     if isinstance(mode, ValuedMode):
-        generator.launch = lambda name, source, arguments: mode.launch(name, leg.work.changed(name, source), arguments)
+        generator.launch = lambda name, source, arguments: mode.launch(
+            name, leg.options.changed(name, source), arguments
+        )
     with observer, mode:
         leg.start(compiled=True)
         for index, call in enumerate(leg.calls):
@@ -88,7 +90,7 @@ def _run_calls(generator: Generator, mode: CardMode, leg: FakeLeg) -> Planned:
             answer.rows.append(call_row(index, call, observer.seen, leg.target, raised=answer.raised))
             if answer.raised:
                 break
-    if leg.work.optimizer is not None and leg.recorder is None and not answer.raised:
+    if leg.options.optimizer is not None and leg.recorder is None and not answer.raised:
         _run_again(generator, mode, leg)
     if isinstance(mode, ValuedMode):
         answer.values.planned, answer.values.unknown, answer.values.faults = leg.records, mode.unknown, mode.faults
@@ -96,7 +98,7 @@ def _run_calls(generator: Generator, mode: CardMode, leg: FakeLeg) -> Planned:
     located(observer.seen, leg.target)
     answer.seen = without_expected(observer.seen, expected)
     answer.peak_memory, answer.cudagraphs = mode.memory.peak, generator.cudagraphs
-    add_graphs(answer, generator, leg.work)
+    add_graphs(answer, generator, leg.options)
     return answer
 
 

@@ -28,7 +28,7 @@ def completed(task: Task, answer: Planned | Ended) -> Plan:
     plan = task.plan
     if isinstance(answer, Planned):
         _fill(plan, answer, len(task.calls))
-        cudagraphs = task.work.compiling.wants_cudagraphs
+        cudagraphs = task.options.compiling.wants_cudagraphs
         plan.findings = answer.findings + budget_findings(
             plan, task.limits, task.calls, cudagraphs=cudagraphs, raised=answer.raised
         )

@@ -23,7 +23,7 @@ Loss = Callable[[Any], torch.Tensor]
 
 
 @dataclass(frozen=True)
-class Work:
+class PlanOptions:
     """The options for running the calls. If ``compiled`` is true, the generated kernels are also compiled for the GPU.
 
     ``dynamic_dims`` specifies the dimensions to mark as dynamic, as in ``check_compile``. ``change`` is used only by
@@ -48,8 +48,8 @@ class FakeLeg:
     ``records``. ``start`` and ``run`` are called inside ``mode``.
     """
 
-    def __init__(self, mode: CardMode, target: Any, calls: Sequence[Call], work: Work) -> None:
-        self.target, self.calls, self.work = target, calls, work
+    def __init__(self, mode: CardMode, target: Any, calls: Sequence[Call], options: PlanOptions) -> None:
+        self.target, self.calls, self.options = target, calls, options
         self.recorder = Recorder(mode, target) if isinstance(mode, ValuedMode) else None
         self._called: Callable[..., Any] = target
         self._optimizer: torch.optim.Optimizer | None = None
@@ -66,7 +66,7 @@ class FakeLeg:
 
     def fixed(self) -> list[str]:
         """Return the settings that the plan overrides."""
-        compiling = self.work.compiling
+        compiling = self.options.compiling
         modules = [part for module in modules_of(self.target).values() for part in module.modules()]
         fixed = choices_of(compiling.mode, compiling.options, modules)
         if self.recorder is not None:
@@ -77,17 +77,17 @@ class FakeLeg:
     def start(self, *, compiled: bool) -> None:
         """Compile the target if ``compiled`` is true, and create the optimizer."""
         if compiled:
-            options = self.work.compiling
+            options = self.options.compiling
             options = replace(options, mode=None, options=fixed_options(options.mode, options.options))
             self._called = options(self.target)
-        if self.work.optimizer is not None:
-            self._optimizer = self.work.optimizer(self._parameters)
+        if self.options.optimizer is not None:
+            self._optimizer = self.options.optimizer(self._parameters)
 
     def run(self, index: int) -> BaseException | None:
         """Run call ``index`` (from 0). If the call raises an exception that it is expected to raise, return it."""
         call = self.calls[index]
-        if self.work.dynamic_dims:
-            mark_dynamic(call, self.work.dynamic_dims, argument_names(self.target))
+        if self.options.dynamic_dims:
+            mark_dynamic(call, self.options.dynamic_dims, argument_names(self.target))
         try:
             self._run(call, index)
         except Exception as error:
@@ -108,12 +108,12 @@ class FakeLeg:
         with ExitStack() as stack:
             for factory in call.contexts:
                 stack.enter_context(factory())
-            if not self.work.train:
+            if not self.options.train:
                 stack.enter_context(torch.no_grad())
             output = self._called(*call.args, **call.kwargs)
-        if callable(self.work.train):
-            self.work.train(output).backward()
-        elif self.work.train:
+        if callable(self.options.train):
+            self.options.train(output).backward()
+        elif self.options.train:
             tensors = [tensor for tensor in flatten(output).tensors.values() if tensor.requires_grad]
             tensors = list({id(tensor): tensor for tensor in tensors}.values())
             torch.autograd.backward(

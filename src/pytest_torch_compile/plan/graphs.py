@@ -9,7 +9,7 @@ from .._torch.planning.generated import Generator
 from .._torch.planning.ptxas import built
 from ..findings import CallReport, Finding
 from ..observation import Observation
-from .fake_leg import Work
+from .fake_leg import PlanOptions
 from .plan_findings import not_compiled
 from .recorder import Values
 from .records import PlannedGraph
@@ -32,12 +32,14 @@ class Planned:
     values: Values = field(default_factory=Values)
 
 
-def add_graphs(found: Planned, generator: Generator, work: Work) -> None:
+def add_graphs(found: Planned, generator: Generator, options: PlanOptions) -> None:
     """Add the graphs that Inductor has compiled, and a finding for each kernel that does not compile for the GPU."""
     for graph in generator.graphs:
         known = {
             name: Kernel(
-                source, blocks_of(name, source), built(name, work.changed(name, source)) if work.compiled else None
+                source,
+                blocks_of(name, source),
+                built(name, options.changed(name, source)) if options.compiled else None,
             )
             for name, source in graph.kernels.items()
         }

@@ -10,7 +10,7 @@ from .._torch import support
 from .._torch.error_text import error_summary
 from .._torch.trace import error_location
 from ..budget import Budget
-from ..check.exact_limits import Figure, Figures, limit_findings
+from ..check.counted_limits import Figure, Figures, limit_findings
 from ..check.judge import judge
 from ..check.leg_errors import error_findings
 from ..findings import Finding

@@ -13,7 +13,7 @@ from ..legs.calls import Call
 from ..legs.compiling import Compiling
 from .cards import as_card
 from .completing import created, plan_text
-from .fake_leg import Work
+from .fake_leg import PlanOptions
 from .records import Plan
 from .tasks import prepared
 
@@ -45,8 +45,10 @@ def plan_of_test(target: Any, calls: Sequence[Call], options: Mapping[str, Any],
         given.get("dynamic"),
         bool(given.get("fullgraph")),
     )
-    work = Work(compiling, given.get("train", False), given.get("optimizer"), dynamic_dims=given.get("dynamic_dims"))
-    task = prepared(uncompiled(target), calls, work, as_card(gpu), Budget())
+    planned = PlanOptions(
+        compiling, given.get("train", False), given.get("optimizer"), dynamic_dims=given.get("dynamic_dims")
+    )
+    task = prepared(uncompiled(target), calls, planned, as_card(gpu), Budget())
     plan = created(task, settings.current.timeout or SECONDS)
     plan.findings = [finding for finding in plan.findings if finding.kind not in COUNTED_KINDS]
     plan.budget, plan.rerun = {}, f"{plan.rerun} --compile-plan={gpu.replace(' ', '')}" if plan.rerun else ""

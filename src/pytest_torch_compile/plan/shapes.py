@@ -18,8 +18,8 @@ from ..legs.targets import modules_of, tensors_of
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-def packed_tensors(target: Any, calls: Sequence[Call], work: Any, *, values: bool = False) -> bytes:
-    """Pickle a target with its calls and ``work``. Each tensor is reduced to its metadata, such as its size, strides
+def packed_tensors(target: Any, calls: Sequence[Call], options: Any, *, values: bool = False) -> bytes:
+    """Pickle a target with its calls and ``options``. Each tensor is reduced to its metadata, such as its size, strides
     and dtype, and the identity of its storage.
 
     If ``values`` is true, the contents of the storages are included.
@@ -43,7 +43,7 @@ def packed_tensors(target: Any, calls: Sequence[Call], work: Any, *, values: boo
             contents[shape.storage] = bytes(thing.detach().untyped_storage())
         return made, (replace(shape, values=contents.get(shape.storage)),)
 
-    return packed(target, (calls, work), reduced)
+    return packed(target, (calls, options), reduced)
 
 
 def _shape(tensor: torch.Tensor, *, on_card: bool) -> Shape:

@@ -18,7 +18,7 @@ from ..fresh.process import Ended, run_fresh
 from ..legs.calls import Call
 from .cards import Card
 from .collect import planned
-from .fake_leg import Work
+from .fake_leg import PlanOptions
 from .records import Plan
 from .shapes import packed_tensors
 from .values import Judge, require_small_and_real
@@ -35,13 +35,13 @@ class Task:
     plan: Plan
     payload: bytes
     calls: Sequence[Call]
-    work: Work
+    options: PlanOptions
     limits: Budget
     judge: Judge | None = None
 
 
 def prepared(
-    model: Any, calls: Sequence[Call], work: Work, card: Card, limits: Budget, *, values: bool = False
+    model: Any, calls: Sequence[Call], options: PlanOptions, card: Card, limits: Budget, *, values: bool = False
 ) -> Task:
     """Pickle the model and its calls for the planning process. The values of tensors are included only if ``values`` is
     true.
@@ -60,17 +60,17 @@ def prepared(
         require_small_and_real(model, calls)
     plan = Plan(
         target_name(model),
-        work.compiling.checked_mode,
-        work.compiling.name,
+        options.compiling.checked_mode,
+        options.compiling.name,
         str(torch.__version__),
         f"planned for {card.name}",
         budget=limits.limits(),
         rerun=rerun_command(),
         gpu=card,
     )
-    payload = packed_tensors(model, calls, work, values=values)
-    judge_values = Judge(model, calls, work.train, work.optimizer) if values else None
-    return Task(plan, payload, calls, work, limits, judge_values)
+    payload = packed_tensors(model, calls, options, values=values)
+    judge_values = Judge(model, calls, options.train, options.optimizer) if values else None
+    return Task(plan, payload, calls, options, limits, judge_values)
 
 
 def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:

@@ -12,10 +12,9 @@ from typing import Any
 import torch
 
 from .._torch.sandbox import Sandbox, sandbox
-from ..check.judge import merged_over_calls
 from ..check.leg_errors import machine_faults_named
 from ..check.requirements import require_values
-from ..findings import CompileUsageError, Finding
+from ..findings import CompileUsageError, Finding, merged_over_calls
 from ..legs.calls import Call
 from ..legs.eager import eager_run
 from ..legs.extra_legs import ExtraLegs

@@ -11,6 +11,7 @@ import pytest
 
 from .. import settings
 from ..check import acceptance
+from ..observation import file_line
 from ..report.results import relative
 from ..report.safe_text import terminal
 from . import known_failure, payload, unwritten
@@ -54,7 +55,10 @@ class AcceptanceSession:
             result = yield
         if running.found_breaks or running.found_recompiles or item.nodeid in self._entries:
             breaks = {
-                name: {"location": f"{relative(seen['file'], self._root)}:{seen['line']}", "reason": seen["reason"]}
+                name: {
+                    "location": file_line(relative(seen["file"], self._root), seen["line"]),
+                    "reason": seen["reason"],
+                }
                 for name, seen in running.found_breaks.items()
             }
             payload.of(item).accepted = {"breaks": breaks, "recompiles": running.found_recompiles}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -85,19 +86,11 @@ def read(config: pytest.Config) -> Settings:
     for name, known in CHOICES.items():
         if name in chosen and chosen[name] not in known:
             raise pytest.UsageError(f"--compile-{name}={chosen[name]}: choose one of {', '.join(known)}")
-    if "timeout" in chosen:
-        chosen["timeout"] = _seconds(chosen["timeout"])
-    if "existing_minutes" in chosen:
-        chosen["existing_minutes"] = _number("existing-minutes", chosen["existing_minutes"], "minutes")
-    if "existing_shapes" in chosen:
-        chosen["existing_shapes"] = int(_number("existing-shapes", chosen["existing_shapes"], "shapes"))
+    for name, convert in CONVERTED.items():
+        if (field := name.replace("-", "_")) in chosen:
+            chosen[field] = convert(name, chosen[field])
     if "repro" in chosen:
         chosen["repro"] = str(below_root(config.rootpath, chosen["repro"]))
-    if "plan" in chosen:
-        # The name as ``CARDS`` spells it, which is also its spelling in the names of baselines folders.
-        asked, chosen["plan"] = chosen["plan"], known_name(chosen["plan"])
-        if not chosen["plan"]:
-            raise pytest.UsageError(f"--compile-plan={asked}: choose one of {', '.join(CARDS)}")
     settings = Settings(**chosen)
     if settings.existing and settings.isolate:
         raise pytest.UsageError(
@@ -119,26 +112,47 @@ def read(config: pytest.Config) -> Settings:
     return settings
 
 
-def _seconds(text: str) -> float | None:
+def _seconds(option: str, text: str) -> float | None:
     """Parse a time limit. 0 means no limit, so the command line can turn off a limit that the ini file sets."""
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise pytest.UsageError(f"--compile-timeout={text}: must be a number of seconds, or 0 for no limit")
+        raise pytest.UsageError(f"--compile-{option}={text}: must be a number of seconds, or 0 for no limit")
     return seconds or None
 
 
-def _number(option: str, text: str, what: str) -> float:
+def _number(option: str, text: str) -> float:
     """Parse a number greater than 0."""
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise pytest.UsageError(f"--compile-{option}={text}: must be a number of {what} above 0")
+        raise pytest.UsageError(f"--compile-{option}={text}: must be a number of {option.rpartition('-')[2]} above 0")
     return number
+
+
+def _whole_number(option: str, text: str) -> int:
+    return int(_number(option, text))
+
+
+def _card(option: str, text: str) -> str:
+    """Return the name of a GPU as ``CARDS`` spells it, which is also its spelling in the names of baselines folders."""
+    name = known_name(text)
+    if not name:
+        raise pytest.UsageError(f"--compile-{option}={text}: choose one of {', '.join(CARDS)}")
+    return name
+
+
+# Values that are not strings, or not every string.
+CONVERTED: dict[str, Callable[[str, str], Any]] = {
+    "timeout": _seconds,
+    "existing-minutes": _number,
+    "existing-shapes": _whole_number,
+    "plan": _card,
+}
 
 
 def backend_asked_for(config: pytest.Config) -> str | None:

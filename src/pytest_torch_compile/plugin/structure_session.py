@@ -70,7 +70,7 @@ class StructureSession:
         return result
 
     def _compare(self, test: str, environment: str, entry: structure.Entry, reports: list[CompileReport]) -> None:
-        from ..check.judge import graph_break_finding
+        from ..check.break_findings import graph_break_finding
 
         stored = baselines.load(self._folder, environment, "structure")
         if stored.problem:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..observation import file_line
 from . import document, view
 from .failure_text import count, headline
 from .safe_text import markdown_code, terminal
@@ -88,7 +89,7 @@ def _breaks(name: str, before: Breaks, after: Breaks) -> Iterator[Change]:
     for fingerprint, (first, *_) in sorted(after.items()):
         if len(after[fingerprint]) > len(before.get(fingerprint, ())):
             where = first["location"]
-            at = f" at {where['file']}:{where['line']}" if where else ""
+            at = f" at {file_line(where['file'], where['line'])}" if where else ""
             yield Change(name, f"new graph break{at}: {first['category']} ({fingerprint})", worse=True)
     for fingerprint in sorted(before.keys() - after.keys()):
         yield Change(name, f"graph break gone: {before[fingerprint][0]['category']} ({fingerprint})")
@@ -125,7 +126,7 @@ def overview(made: Mapping[str, Any]) -> str:
         shown = ["-" if one is None else f"{one:.2f}" if isinstance(one, float) else str(one) for one in values]
         lines.append(f"{test['id']:{width}}  {figures['verdict']:13}" + "".join(f"{cell:>12}" for cell in shown))
     for found in view.findings(made):
-        place = f"{found.file}:{found.line}"
+        place = file_line(found.file, found.line)
         lines += ["", f"{found.finding['kind']}: {headline(found.finding)}", f"  {found.test['id']}", f"  at {place}"]
         lines += [f"  fix: {found.finding['hint']}"] if found.finding["hint"] else []
     return "\n".join(map(terminal, lines)) + "\n"

@@ -10,6 +10,7 @@ from importlib import resources
 from importlib.util import find_spec
 from typing import Any
 
+from ..observation import file_line
 from . import document, safe_text, trends, view
 from .failure_text import count, cudagraphs, headline
 from .names import shortened
@@ -39,7 +40,7 @@ def page(made: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
         finalize=lambda value: safe_text.html(value) if type(value) is str else value,
     )
-    environment.globals.update(view=view, count=count, headline=headline, cudagraphs=cudagraphs)
+    environment.globals.update(view=view, count=count, headline=headline, cudagraphs=cudagraphs, file_line=file_line)
     environment.filters.update(duration=view.duration, percent=view.percent)
     templates = resources.files(__package__) / "templates"
     style, script = (templates.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..observation import file_line
 from . import safe_text, view
 from .failure_text import headline
 from .safe_text import markdown_block as block
@@ -48,7 +49,7 @@ def _findings(made: Mapping[str, Any]) -> Iterator[str]:
         finding, check = item.finding, item.check or {}
         kind, test = safe_text.markdown(finding["kind"]), code(item.test["id"])
         lines = [f"{number}. **{kind}** in {test}: {code(headline(finding))}", ""]
-        lines += [f"   at {code(f'{item.file}:{item.line}')}", ""]
+        lines += [f"   at {code(file_line(item.file, item.line))}", ""]
         if evidence := finding["evidence"].splitlines():
             fenced = block(evidence[:EVIDENCE_LINES], "   ")
             lines += ["   <details><summary>evidence</summary>", "", *fenced, "", "   </details>", ""]

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..observation import file_line
+
 EXCERPT = 2  # source lines shown before and after a location
 _OF_REPORT = (
     *("target", "checked_mode", "backend", "torch", "device", "budget", "numerics", "rerun", "ok"),
@@ -50,7 +52,8 @@ def _plan(figures: Mapping[str, Any], root: Path) -> dict[str, Any]:
     launches = []
     for launch in figures["launches"]:
         place = launch["location"]
-        launches.append({**launch, "location": f"{relative(place['file'], root)}:{place['line']}" if place else ""})
+        where = file_line(relative(place["file"], root), place["line"]) if place else ""
+        launches.append({**launch, "location": where})
     return {**figures, "launches": launches}
 
 

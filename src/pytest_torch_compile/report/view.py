@@ -12,6 +12,8 @@ from . import document
 from .failure_text import count
 from .terminal import USAGE_ERROR
 
+# Counts whose unit is a byte.
+IN_BYTES = frozenset({"memory", "bytes_moved"})
 VERDICTS = {
     "passed": "pass",
     "failed": "fail",
@@ -145,7 +147,7 @@ def difference(exact: Mapping[str, Any]) -> str:
 
 def counted(quantity: str, value: int) -> str:
     """Format a count: bytes as megabytes, and all other quantities with thousands separators."""
-    return size(value) if quantity in ("memory", "bytes_moved") else f"{value:,}"
+    return size(value) if quantity in IN_BYTES else f"{value:,}"
 
 
 def plans(test: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -18,7 +18,7 @@ import torch
 from .._torch.process_settings import process_settings
 from .._torch.support import IMPORTS_OF_TORCH, newer_arguments
 from ..findings import CompileReport, Finding
-from ..legs.check import Check
+from ..legs.check_record import Check
 from ..legs.compiling import Compiling
 from ..legs.leg import Work
 from ..legs.snapshot import Snapshot

@@ -18,6 +18,7 @@ from typing import Any
 
 from ...baselines.structure import GUARDS_NUMBER, GUARDS_SHARE
 from ...findings import CompileUsageError, FindingKind
+from ...report.view import counted
 from ..sample import Exact
 from .constants import (
     GUARD_MICROSECONDS,
@@ -55,7 +56,7 @@ class Quantity:
 
     def shown(self, value: int) -> str:
         """Format a value of this quantity."""
-        return f"{value / 1e6:,.1f} MB" if self.name in BYTES else f"{value:,}"
+        return counted(self.name, value)
 
 
 QUANTITIES = (
@@ -77,7 +78,6 @@ QUANTITIES = (
     ),
 )  # fmt: skip
 NAMES = tuple(quantity.name for quantity in QUANTITIES)
-BYTES = frozenset({"memory", "bytes_moved"})
 # A decrease in these quantities is a regression, because the code may no longer run in CUDA graphs.
 KEPT = {"cuda_graphs"}
 

@@ -14,7 +14,7 @@ from ...legs.compiling import Compiling
 from ...legs.targets import DynamicDims, argument_names, mark_dynamic
 from ...observation import Observation
 from . import memory, timing
-from .copies import copied
+from .copied_target import copied
 from .workload import workload
 
 

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pytest_torch_compile.existing.noticing import Noticing  # noqa: E402
+from pytest_torch_compile.existing.call_observer import CallObserver  # noqa: E402
 
 traces = pytest.mark.skipif(hasattr(sys, "monitoring"), reason="Python 3.12 reports only the selected calls")
 
@@ -32,7 +32,7 @@ AUDITED: list[Counter[str]] = []
 
 def noticing(modules):
     HEARD.clear()
-    return Noticing(
+    return CallObserver(
         {id(target.__code__)}, modules, lambda name: False, lambda frame: HEARD.append(frame.f_code.co_name)
     )
 
@@ -69,7 +69,7 @@ def test_call_to_the_package_is_heard(traced):
 
 
 def test_call_from_inside_the_package_is_not_heard():
-    observer = Noticing(
+    observer = CallObserver(
         {id(target.__code__)}, {__name__}, lambda name: name == __name__, lambda frame: HEARD.append("heard")
     )
     HEARD.clear()

@@ -175,7 +175,8 @@ def limit_findings(budget: Budget, seen: Observation, figures: Figures) -> list[
         else:
             kernels = _most(figures.generated, "kernels generated")
         known["max_kernels"] = kernels
-    findings = [_judged(name, limit, known[name]) for name, limit in limits.items()]
+    not_counted = Figure(None, ["it was not counted"])
+    findings = [_judged(name, limit, known.get(name, not_counted)) for name, limit in limits.items()]
     return [finding for finding in findings if finding is not None]
 
 

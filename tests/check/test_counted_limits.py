@@ -18,8 +18,8 @@ from pytest_torch_compile import (  # noqa: E402
     compile_guard,
 )
 from pytest_torch_compile._torch.syncs import hearing_warnings  # noqa: E402
-from pytest_torch_compile.check import exact_limits  # noqa: E402
-from pytest_torch_compile.check.exact_limits import Figure, Figures, limit_findings  # noqa: E402
+from pytest_torch_compile.check import counted_limits  # noqa: E402
+from pytest_torch_compile.check.counted_limits import Figure, Figures, limit_findings  # noqa: E402
 from pytest_torch_compile.observation import CudagraphRuns, Observation  # noqa: E402
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -254,8 +254,8 @@ def test_wait_that_torch_warns_of_is_heard_with_its_line():
 
 
 def test_no_limit_costs_nothing(monkeypatch):
-    monkeypatch.setattr(exact_limits, "counting_generated", None)
-    monkeypatch.setattr(exact_limits, "gpu_counts", None)
+    monkeypatch.setattr(counted_limits, "counting_generated", None)
+    monkeypatch.setattr(counted_limits, "gpu_counts", None)
     assert check_compile(fused, sized(4)).ok
 
 

@@ -15,9 +15,9 @@ from .. import settings
 from .._torch.compiled_before import compiled_codes
 from ..check import acceptance
 from ..events import running_check
+from .call_observer import CallObserver, Taken
 from .checking import Checked, Rules, checked
 from .ledger import Family, Ledger
-from .noticing import Noticing, Taken
 from .place import Parts, Place, place_of
 from .public_targets import Called, Targets
 from .recipes import NotWritten, Recipe, Recipes
@@ -33,7 +33,7 @@ _COMPILES = "the test itself compiles code"
 _REPLACED = "the test has replaced {}"
 
 
-class Noticer:
+class CallSelector:
     """An observer of the calls that tests make into the package. The observer selects the calls to check, and runs the
     checks.
     """
@@ -54,7 +54,7 @@ class Noticer:
         self._recipes = Recipes(self._targets.owns) if writes else None
         self._time = time
         self._ledger = Ledger(time, chosen.existing_shapes)
-        self._noticing = Noticing(self._targets.by_code, self._targets.modules, self._targets.owns, self._hear)
+        self._observer = CallObserver(self._targets.by_code, self._targets.modules, self._targets.owns, self._hear)
         self._given = chosen.existing or package
         self._backend = backend
         self._accepting = chosen.accept
@@ -77,7 +77,7 @@ class Noticer:
         self._targets.refresh()
         self._compiled = len(compiled_codes())
         try:
-            body = self._noticing.listening(self._targets.codes)
+            body = self._observer.listening(self._targets.codes)
             body.__enter__()
         except Taken as taken:
             self.problem = str(taken)
@@ -87,7 +87,7 @@ class Noticer:
             yield
         finally:
             body.__exit__(None, None, None)
-            self._time.observing = self._noticing.seconds
+            self._time.observing = self._observer.seconds
             if self._recipes is not None:
                 self._recipes.forget_made()
 
@@ -100,13 +100,13 @@ class Noticer:
         could not be observed, the reason.
         """
         left_out = {name: target.left_out for name, target in self._ledger.targets.items()}
-        return self._ledger.results, left_out, self._time.on_checks, self.problem or self._noticing.problem
+        return self._ledger.results, left_out, self._time.on_checks, self.problem or self._observer.problem
 
     def _hear(self, frame: FrameType) -> None:
         """Handle the start of a call."""
         if self._busy or running_check() is not None:
             return
-        self._time.observing = self._noticing.seconds
+        self._time.observing = self._observer.seconds
         with self._time.spending():
             self._attend(frame)
 

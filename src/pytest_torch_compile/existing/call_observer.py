@@ -30,7 +30,7 @@ class Taken(RuntimeError):
     """Raised when calls cannot be observed because another tool, such as a profiler, already observes calls."""
 
 
-class Noticing:
+class CallObserver:
     """An observer of each call to the selected code objects while a test runs.
 
     ``known`` contains the ids of the selected code objects, and ``modules`` contains the names of their modules.
