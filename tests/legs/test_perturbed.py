@@ -117,14 +117,37 @@ def test_tf32_shrinks_the_sums_of_all_of_some_and_of_no_ops_in_the_first_runs(mo
     assert shrunk[0] == 20 and shrunk[2] == 0 and 0 < shrunk[1] < 20 and 0 < shrunk[3] < 20
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_a_tensor_is_perturbed_alike_in_parts_and_as_a_whole(monkeypatch, dtype):
-    x, moved = torch.randn(100, 70).to(dtype), []
-    for part in (2**16, 64):
-        monkeypatch.setattr(shaking, "PART", part)
-        with PerturbedRounding(1):
-            moved.append(x * 1)
-    assert torch.equal(*moved) and not torch.equal(moved[0], x)
+LAYOUTS = {
+    "contiguous": lambda x: x.contiguous(),
+    "channels last": lambda x: x.contiguous(memory_format=torch.channels_last),
+    "transposed": lambda x: x.transpose(0, 3).contiguous().transpose(0, 3),
+    "with gaps": lambda x: torch.stack([x, x], -1)[..., 0],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize("part", [2**16, 1000, 7])
+def test_all_elements_of_a_large_tensor_are_perturbed_independently(monkeypatch, layout, part):
+    monkeypatch.setattr(shaking, "PART", part)
+    x = layout(torch.randn(4, 6, 40, 50, generator=torch.Generator().manual_seed(0)))
+    with PerturbedRounding(1):
+        off = ((x * 1).double() / x.double() - 1) / torch.finfo(torch.float32).eps
+    assert 0.9 < float(off.square().mean().sqrt()) < 1.1
+    for dim in range(4):
+        slices = off.transpose(0, dim).flatten(1)
+        correlation = (slices[0] * slices[1]).mean() / off.square().mean()
+        assert abs(float(correlation)) < 5 / slices[0].numel() ** 0.5
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_a_sum_is_perturbed_alike_in_every_layout(monkeypatch, layout):
+    monkeypatch.setattr(shaking, "PART", 1000)
+    x, weight = torch.randn(4, 6, 40, 50), torch.randn(8, 6, 3, 3)
+    exact = nn.functional.conv2d(x, weight)
+    with PerturbedRounding(1):
+        off = nn.functional.conv2d(layout(x), weight).double() - exact
+    expected = torch.finfo(torch.float32).eps * exact.square().mean((0, 2, 3)).sqrt()
+    assert ((off.square().mean((0, 2, 3)).sqrt() / expected - 1.1).abs() < 0.3).all()
 
 
 def test_results_that_are_not_rounded_stay():

@@ -11,8 +11,12 @@ During an optimizer step, the learning rate is perturbed as well. A compiled ste
 
 from __future__ import annotations
 
+import functools
 import math
+import random
+from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import chain
 from typing import Any
 
 import torch
@@ -21,7 +25,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .dispatch_mode import PausableMode, is_higher_order
 from .float_types import is_packed
-from .sum_errors import PRODUCTS, error_of_sum, shape_of_groups, shared_errors
+from .sum_errors import PRODUCTS, Errors, errors_of
 
 _TABLE = "_pytest_torch_compile_table"
 # One in this many elements of a 16-bit tensor changes by one ulp. Rounding to nearest has about the same variance.
@@ -36,8 +40,11 @@ TF32_EPS = 2.0**-11
 TRUNCATION = 7.5e-4
 # The share of ops whose operands are truncated, in turn for the runs with perturbed rounding.
 TRUNCATING = (0.5, 1.0, 0.5, 0.0)
-# The number of elements of a tensor on a CPU that are perturbed at a time.
+# A large tensor on a CPU is perturbed in parts of this many elements, which fit the cache.
 PART = 2**16
+# On a CPU, drawing random numbers takes longer than the rest of a perturbation. Therefore, this many numbers are drawn
+# once, and each part reads its numbers at a random position.
+STORED = 2**18
 _WIDE = (torch.float32, torch.float64)
 _STATISTICS = ("running_mean", "running_var")
 
@@ -62,6 +69,7 @@ class PerturbedRounding(PausableMode):
         self._seed = seed
         self._truncating = TRUNCATING[seed % len(TRUNCATING)]
         self._generators: dict[torch.device, torch.Generator] = {}
+        self._positions = random.Random(seed)
         self._optimizers = _PerturbedSteps(seed)
 
     def __enter__(self) -> Any:
@@ -91,25 +99,29 @@ class PerturbedRounding(PausableMode):
 
     def _perturb(self, tensor: torch.Tensor, func: Any, args: Any, kwargs: Any) -> None:
         """Perturb an op's result, in place."""
-        sizes = tensor
+        errors = Errors()
         if tensor.dtype in _WIDE and not is_higher_order(func):
-            error = error_of_sum(func, args, kwargs, tensor)
-            sizes = tensor if error is None else error.expand_as(tensor)
-            for shared in shared_errors(func, args, tensor):
-                noise = _steps(self._noise(tensor.new_empty(shape_of_groups(func, args))), tensor.dtype)
-                moved = tensor + shared * noise.to(tensor.dtype)
-                tensor.copy_(torch.where(moved - moved == 0, moved, tensor))
-        # A large tensor on a CPU is split into parts that fit the cache, because a perturbation reads and writes them
-        # several times. The random numbers are the same as for the whole tensor.
-        splits = tensor.device.type == "cpu" and tensor.is_contiguous()
-        whole = (tensor.view(-1), sizes.reshape(-1)) if splits else (tensor, sizes)
-        for part, size in zip(*(values.split(PART) for values in whole), strict=True) if splits else (whole,):
-            wide, size = (part, size) if part.element_size() >= 4 else (part.float(), part.float())
-            steps = _steps(self._noise(part), part.dtype).to(wide.dtype)
-            moved = torch.addcmul(wide, size, steps).to(part.dtype).to(wide.dtype)
-            # A step must not turn the largest number into inf. The difference is NaN for inf and NaN, and is computed
-            # faster than isfinite.
-            part.copy_(torch.where(moved - moved == 0, moved, wide))
+            errors = errors_of(func, args, kwargs, tensor)
+        shared = [(one, self._steps(tensor.new_empty(errors.groups))) for one in errors.shared]
+        for part, *factors in _parts(tensor, *errors.independent, *chain(*shared)):
+            wide = part if part.element_size() >= 4 else part.float()
+            own, common = factors[: len(errors.independent)], factors[len(errors.independent) :]
+            moved = torch.addcmul(wide, math.prod(own[1:], start=own[0]) if own else wide, self._steps(part))
+            for error, noise in zip(common[::2], common[1::2], strict=True):
+                moved.addcmul_(error, noise)
+            moved = moved.to(part.dtype)
+            # A step must not turn the largest number into inf. The sum of a part shows this faster on a CPU, where it
+            # can be read without waiting.
+            if not part.is_cpu or not math.isfinite(moved.sum(dtype=torch.float32)):
+                moved = torch.where(moved - moved == 0, moved, part)
+            part.copy_(moved)
+
+    def _steps(self, part: torch.Tensor) -> torch.Tensor:
+        """Return random relative changes for all elements of a tensor."""
+        if not part.is_cpu or part.numel() > PART:
+            return _steps(self._noise(part), part.dtype)
+        first = self._positions.randrange(STORED - PART)
+        return _stored_steps(part.dtype)[first : first + part.numel()].view(part.shape)
 
     def _as_tf32(self, operand: torch.Tensor) -> torch.Tensor:
         """Perturb an operand by the error of rounding to TF32."""
@@ -124,6 +136,29 @@ class PerturbedRounding(PausableMode):
             generator = torch.Generator(like.device).manual_seed(self._seed)
             self._generators[like.device] = generator
         return torch.rand(like.shape, generator=generator, device=like.device, dtype=torch.float32)
+
+
+def _parts(tensor: torch.Tensor, *factors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """Split a tensor on a CPU into parts that are contiguous in memory, along its outermost dimensions. Expand each
+    factor to the shape of the tensor, and split it in the same way.
+    """
+    tensors = (tensor, *(factor.expand_as(tensor) for factor in factors))
+    if tensor.is_cpu and tensor.numel() > PART:
+        outermost_first = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
+        yield from _split(tuple(one.permute(outermost_first) for one in tensors))
+    else:
+        yield tensors
+
+
+def _split(tensors: tuple[torch.Tensor, ...]) -> Iterator[tuple[torch.Tensor, ...]]:
+    length, elements = len(tensors[0]), tensors[0].numel()
+    rows = max(1, PART * length // elements)
+    for start in range(0, length, rows):
+        part = tuple(one[start : start + rows] for one in tensors)
+        if part[0].numel() > PART:  # a single row is larger than a part
+            yield from _split(tuple(one[0] for one in part))
+        else:
+            yield part
 
 
 def _is_table(func: Any, args: Any) -> bool:
@@ -186,10 +221,16 @@ def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """
     eps = torch.finfo(dtype).eps
     if dtype in _WIDE:
-        return noise.sub_(0.5).mul_(2 * 3**0.5 * WIDE_EPS * eps)
+        return noise.sub_(0.5).mul_(2 * 3**0.5 * WIDE_EPS * eps).to(dtype)
     # 0.75 eps of a value is 0.75 to 1.5 ulps, which becomes one ulp after rounding.
     edge = 0.5 / HALF_TYPE_SHARE
     return ((noise > 1 - edge).to(torch.float32) - (noise < edge).to(torch.float32)) * (0.75 * eps)
+
+
+@functools.cache
+def _stored_steps(dtype: torch.dtype) -> torch.Tensor:
+    generator = torch.Generator("cpu").manual_seed(0)
+    return _steps(torch.rand(STORED, generator=generator, device="cpu", dtype=torch.float32), dtype)
 
 
 class _PerturbedSteps:
