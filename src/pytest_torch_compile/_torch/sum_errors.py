@@ -1,4 +1,5 @@
-"""How large the rounding errors are that matrix products, convolutions, sums and normalizations make when they sum.
+"""How large the rounding errors are that matrix products, convolutions, sums and normalizations make when they sum,
+for results in fp32 and fp64.
 
 The error of a sum depends on the size of its terms. If the terms cancel, the error may be larger than the sum: the
 gradient of a bias before a batch normalization, for example, consists of rounding errors only.

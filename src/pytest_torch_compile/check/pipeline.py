@@ -1,12 +1,14 @@
-"""The stages of a check: prepare, run, compare, judge, diagnose, conclude.
+"""The stages of a check, in the order in which ``run_check`` calls them.
 
 ``check_compile`` describes a check in a ``Check``. Each stage takes this record and the results of earlier stages:
 
 - ``require_usable`` rejects a check that cannot give an answer, such as a limit on a quantity that this machine cannot
   count.
+- ``check_ops`` runs opcheck on the custom ops, if the check includes them.
 - ``examine`` runs the calls in eager and in compiled code on the caller's own objects, and compares each call as soon
   as it has run (``both_legs.py``). Then it starts the report (``reporting.py``), and judges the observations against
   the budget (``verdict.py``).
+- ``acceptance.note`` records what the running test would have to accept, and ``cache_misses`` judges a warm start.
 - ``_diagnose`` repeats a failed check with changes, to find the cause, and fixes that work.
 - ``conclude`` notifies the listeners, and raises if there are findings.
 """

@@ -7,17 +7,15 @@ from dataclasses import dataclass, field
 
 import torch
 
-from .. import advice
 from ..findings import Finding, FindingKind, Reference
 from . import messages
-from .aliasing import aliasing_differences
 from .containers import as_tensor, is_below, plain_leaf_difference, structure_differences
 from .extra_runs import ExtraRuns
 from .leaves import Judgement, LeafVerdict, Pair, judge_pairs
 from .measure import bitwise_equal
 from .metadata import MetadataDifference, metadata_differences, plain_tensors
 from .record import CallRecord
-from .sections import GRADIENTS, SECTIONS, SectionName, before_the_call, section, sharing_in
+from .sections import GRADIENTS, SECTIONS, SectionName, before_the_call, section
 from .tolerances import Tolerances
 from .tree import Flat
 
@@ -94,8 +92,8 @@ def compare_calls(eager: CallRecord, compiled: CallRecord, extra_runs: ExtraRuns
         findings += _structure(eager, name, both)
         findings += [messages.metadata_finding(eager, name, path, found) for path, found in metadata.items()]
     findings += values
-    findings += _aliasing(eager, compiled) if tolerances.aliasing else []
-    findings += _random_streams(eager, compiled) if tolerances.rng else []
+    findings += messages.aliasing_findings(eager, compiled) if tolerances.aliasing else []
+    findings += messages.random_stream_findings(eager, compiled) if tolerances.rng else []
     leaves = list(judged.verdicts.values())
     return Comparison(
         findings,
@@ -231,15 +229,3 @@ def _write(pair: Pair, before: torch.Tensor | None, compiled_before: torch.Tenso
     if writes is compiled_writes:
         return ""
     return "lost" if writes else "unexpected"
-
-
-def _aliasing(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:
-    for name, line in aliasing_differences(sharing_in(eager), sharing_in(compiled)):
-        yield Finding("aliasing", line, hint=advice.ALIASING, calls=(eager.number,), subject=name)
-
-
-def _random_streams(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:
-    devices = [d for d in eager.rng if d in compiled.rng and not torch.equal(eager.rng[d], compiled.rng[d])]
-    if devices:
-        message = f"compiled code advanced the random number generator of {', '.join(devices)} differently from eager"
-        yield Finding("numerics", message, hint=advice.RANDOM_STREAM, calls=(eager.number,))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
+
+import torch
 
 from .. import advice
 from .._torch.error_text import error_summary
 from ..findings import Finding, FindingKind
 from ..report.failure_text import number
+from .aliasing import aliasing_differences
 from .leaves import LeafVerdict
 from .metadata import MetadataDifference
 from .record import CallRecord
-from .sections import SectionName
+from .sections import SectionName, sharing_in
 
 Write = Literal["", "lost", "unexpected"]
 VALUE_KINDS: dict[SectionName, FindingKind] = {
@@ -184,3 +187,17 @@ def _same_exception(eager: BaseException, compiled: BaseException) -> bool:
             return True
         chain = getattr(chain, "inner_exception", None) or chain.__cause__ or chain.__context__
     return f"{name}(" in str(compiled) or f"{name}:" in str(compiled)
+
+
+def aliasing_findings(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:
+    """Yield a finding for each value that shares memory with other values than in eager."""
+    for name, line in aliasing_differences(sharing_in(eager), sharing_in(compiled)):
+        yield Finding("aliasing", line, hint=advice.ALIASING, calls=(eager.number,), subject=name)
+
+
+def random_stream_findings(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:
+    """Yield a finding if a random number generator is in a different state than after the eager run."""
+    devices = [d for d in eager.rng if d in compiled.rng and not torch.equal(eager.rng[d], compiled.rng[d])]
+    if devices:
+        message = f"compiled code advanced the random number generator of {', '.join(devices)} differently from eager"
+        yield Finding("numerics", message, hint=advice.RANDOM_STREAM, calls=(eager.number,))

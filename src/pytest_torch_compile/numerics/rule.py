@@ -37,7 +37,7 @@ WORST_QUIET = 12.0
 STORE_RMS_EPS = 0.25
 # The multiple that is used instead for float32. It is larger, because eager may sum in double precision where compiled
 # code sums in float32, for example in batch statistics on a CPU.
-REDUCE_RMS_EPS = 2.0
+FLOAT32_RMS_EPS = 2.0
 
 # In a tensor with fewer elements than this, eager's relative error may be small by chance. Therefore, the limit is
 # based on at least the median relative error of the tensor's section (such as the outputs or the gradients).
@@ -96,7 +96,7 @@ def floor_eps(dtype: torch.dtype) -> float:
     """Return the smallest eager error on which a limit can be based, in multiples of the dtype's epsilon. If eager is
     more accurate, the limit is still based on this error.
     """
-    return REDUCE_RMS_EPS if real_dtype(dtype) is torch.float32 else STORE_RMS_EPS
+    return FLOAT32_RMS_EPS if real_dtype(dtype) is torch.float32 else STORE_RMS_EPS
 
 
 def near(dtype: torch.dtype, scale: float) -> Tolerance:
