@@ -209,7 +209,9 @@ def linked_with(flag, folder):
     path = folder / "g++"
     path.write_text(f'#!/bin/sh\ncase "$*" in *-shared*) exec g++ "$@" {flag};; esac\nexec g++ "$@"\n')
     path.chmod(0o755)
-    return {"cpp.cxx": str(path)}
+    # torch precompiles its headers for each compiler, which takes longer than compiling the model without them.
+    precompiles = hasattr(torch._inductor.config.aot_inductor, "precompile_headers")
+    return {"cpp.cxx": str(path), **({"aot_inductor.precompile_headers": False} if precompiles else {})}
 
 
 def die():

@@ -44,7 +44,7 @@ def main() -> None:
         return
     preloaded.install(address)
     try:
-        run(request, base)
+        run(request, base, request["environment"].get(preloaded.DISABLE_CACHES) == "1")
         code = 0
     except SystemExit as exit:
         code = exit.code if isinstance(exit.code, int) else int(exit.code is not None)
@@ -149,12 +149,14 @@ def _received(connection: socket.socket) -> "tuple[dict, list[int]]":
     return json.loads(message.getvalue()), list(files)
 
 
-def run(request: dict, base: "list[str]") -> None:
+def run(request: dict, base: "list[str]", disables_caches: bool) -> None:
     """Run the program of a request, as Python would."""
     os.setpgid(0, 0)
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
+    if disables_caches:
+        sys.modules["torch._inductor.config"].force_disable_caches = True
     random.seed()
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()

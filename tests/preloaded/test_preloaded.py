@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -61,3 +65,24 @@ def test_process_ends_with_its_launcher() -> None:
     process.kill()
     process.wait()
     assert process.stdout.read() == b"", "its end of the pipe is closed"
+
+
+@pytest.mark.parametrize("value", ["0", "1"])
+def test_compile_caches_are_disabled_as_in_a_new_process(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv(preloaded.DISABLE_CACHES, value)
+    code = "import sys, torch._inductor.config as c; print(c.force_disable_caches, 'torch.export' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(value == "1"), "True"]
+
+
+def test_process_of_multiprocessing_is_forked_and_its_end_is_seen() -> None:
+    context = multiprocessing.get_context("spawn")
+    sleeping, ending = context.Process(target=time.sleep, args=(600,)), context.Process(target=os._exit, args=(3,))
+    sleeping.start()
+    ending.start()
+    assert b"launch.py" in Path(f"/proc/{sleeping.pid}/cmdline").read_bytes()
+    ending.join(60)
+    assert ending.exitcode == 3 and sleeping.is_alive()
+    sleeping.terminate()
+    sleeping.join(60)
+    assert sleeping.exitcode == -signal.SIGTERM

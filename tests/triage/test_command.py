@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile.cli import main  # noqa: E402
+from tests import preloaded  # noqa: E402
 
 PROJECT = """
 import os, pathlib
@@ -55,10 +56,7 @@ def interpreters(tmp_path, monkeypatch):
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     (tmp_path / "project" / "test_models.py").write_text(PROJECT)
-    newer = tmp_path / "newer"
-    newer.write_text(f'#!/bin/sh\nexport NEW_TORCH=1\nexec "{sys.executable}" "$@"\n')
-    newer.chmod(0o755)
-    return ["--old", sys.executable, "--new", str(newer)]
+    return ["--old", sys.executable, "--new", preloaded.interpreter(tmp_path / "newer", NEW_TORCH="1")]
 
 
 def test_command_says_what_fails_since(interpreters, tmp_path, capsys):
