@@ -100,6 +100,7 @@ def test_plain_check_goes_by_the_backend_of_the_options(project, backend):
     project(PLAIN.format(backend=backend), f"--compile-backend={backend}").assert_outcomes(passed=1)
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_plain_check_imports_no_pytest():
     import subprocess
     import sys

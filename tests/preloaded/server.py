@@ -8,9 +8,11 @@ import atexit
 import contextlib
 import fcntl
 import gc
+import importlib
 import io
 import json
 import os
+import pkgutil
 import random
 import runpy
 import selectors
@@ -21,10 +23,23 @@ import threading
 from pathlib import Path
 
 PRELOADED = (
-    "torch", "torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.fx_passes.joint_graph",
-    "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton", "torch._functorch.aot_autograd",
-    "torch.testing", "torch.export", "torch._inductor.runtime.triton_heuristics",
+    "torch", "torch._dynamo", "torch._inductor.compile_fx", "torch._functorch.aot_autograd", "torch.export._trace",
+    "torch.testing", "torch._inductor.runtime.triton_heuristics", "torch._inductor.fx_passes.joint_graph",
+    # The first compilation imports these modules.
+    "torch._dynamo.backends.cudagraphs", "torch._dynamo.backends.distributed", "torch._dynamo.backends.inductor",
+    "torch._inductor.compiler_bisector", "torch.fx.experimental.validator", "torch._subclasses.schema_check_mode",
+    "torch.distributed.tensor.experimental._attention", "torch._export.db.logging", "torch.utils.cpp_extension",
+    "torch._inductor.choices", "torch._inductor.bounds", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton",
+    "torch._inductor.codegen.cuda_combined_scheduling", "torch._inductor.codegen.halide", "torch._inductor.codegen.mps",
+    "torch._inductor.codegen.pallas", "torch._inductor.codegen.wrapper_fxir", "torch._inductor.runtime.caching",
+    "torch._inductor.fx_passes.fuse_attention", "torch._inductor.fx_passes.mkldnn_fusion", "sympy.tensor.tensor",
+    "torch._inductor.fx_passes.pad_mm", "torch._inductor.fx_passes.quantization", "torch._inductor.kernel_template_choice",
+    "torch._inductor.fx_passes.freezing_patterns", "torch._inductor.fx_passes.efficient_conv_bn_eval",
+    # Apart from plugins, whose assertions pytest can rewrite only before they are imported.
+    "pytest", "hypothesis.strategies", "execnet", "cpuinfo", "xml.etree.ElementTree", "asyncio",
 )  # fmt: skip
+# The modules in these packages.
+PRELOADED_PACKAGES = ("torch._inductor.fx_passes.serialized_patterns", "_pytest")
 
 
 def main() -> None:
@@ -35,9 +50,11 @@ def main() -> None:
     from tests import preloaded
 
     del sys.path[1]
-    for name in PRELOADED:
+    packages = [importlib.import_module(name) for name in PRELOADED_PACKAGES]
+    members = [f"{one.__name__}.{module.name}" for one in packages for module in pkgutil.iter_modules(one.__path__)]
+    for name in (*PRELOADED, *members):
         with contextlib.suppress(ImportError):
-            __import__(name)
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()
     if (request := serve(address)) is None:
