@@ -117,6 +117,19 @@ def test_tf32_shrinks_the_sums_of_all_of_some_and_of_no_ops_in_the_first_runs(mo
     assert shrunk[0] == 20 and shrunk[2] == 0 and 0 < shrunk[1] < 20 and 0 < shrunk[3] < 20
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+def test_a_float8_type_moves_by_single_steps_and_never_to_infinity(dtype):
+    x = torch.randn(200, 100, generator=torch.Generator().manual_seed(0)).clamp(-4, 4)
+    x[0] = torch.finfo(dtype).max
+    with PerturbedRounding(1):
+        moved = x.to(dtype)
+    exact = x.to(dtype).float()
+    off = (moved.float() - exact).abs() / exact.abs().clamp(min=torch.finfo(dtype).smallest_normal)
+    assert moved.float().isfinite().all()
+    assert 0.02 < float((off > 0).double().mean()) < 0.13
+    assert float(off.max()) <= torch.finfo(dtype).eps
+
+
 LAYOUTS = {
     "contiguous": lambda x: x.contiguous(),
     "channels last": lambda x: x.contiguous(memory_format=torch.channels_last),

@@ -109,11 +109,11 @@ class PerturbedRounding(PausableMode):
             moved = torch.addcmul(wide, math.prod(own[1:], start=own[0]) if own else wide, self._steps(part))
             for error, noise in zip(common[::2], common[1::2], strict=True):
                 moved.addcmul_(error, noise)
-            moved = moved.to(part.dtype)
+            moved = moved.to(part.dtype).to(wide.dtype)
             # A step must not turn the largest number into inf. The sum of a part shows this faster on a CPU, where it
             # can be read without waiting.
-            if not part.is_cpu or not math.isfinite(moved.sum(dtype=torch.float32)):
-                moved = torch.where(moved - moved == 0, moved, part)
+            if not part.is_cpu or not math.isfinite(moved.sum()):
+                moved = torch.where(moved - moved == 0, moved, wide)
             part.copy_(moved)
 
     def _steps(self, part: torch.Tensor) -> torch.Tensor:
