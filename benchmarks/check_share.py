@@ -56,7 +56,7 @@ def measured(name: str) -> dict[str, Any]:
     models = __import__(f"suites.{suite}.models", fromlist=["MODELS"]).MODELS
     case = Case(next(m for m in models if m.name == model), test, dtype)
     torch.manual_seed(0)
-    target, calls, comparing, compare = case.target(), case.calls(), 0.0, both_legs.compare_calls
+    target, calls, comparing, compare = case.target(), case.calls(), 0.0, both_legs.compare_call
 
     def timed(*args: Any, **kwargs: Any) -> Any:
         nonlocal comparing
@@ -66,7 +66,7 @@ def measured(name: str) -> dict[str, Any]:
         return found
 
     started, clock = processor_time(), time.perf_counter()
-    with mock.patch.object(both_legs, "compare_calls", timed):
+    with mock.patch.object(both_legs, "compare_call", timed):
         report = check_compile(target, calls=calls, **case.options())
     total = processor_time() - started
     return {

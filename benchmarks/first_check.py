@@ -60,7 +60,7 @@ PARTS = {
     "legs": ["legs.leg:Leg.__init__"],
     "the eager and compiled runs, including torch's part": ["legs.leg:Leg.run"],
     "extra runs": ["legs.extra_legs:PerturbedLegs.records", "legs.lazy_leg:LazyLeg.record"],
-    "comparison": ["check.both_legs:compare_calls"],
+    "comparison": ["check.both_legs:compare_call"],
     "report": ["check.pipeline:report_of", "check.pipeline:findings_of", "check.pipeline:conclude"],
     "diagnosis": ["check.pipeline:diagnosis"],
     "reset around the test": ["_torch.reset:reset_dynamo"],

@@ -56,9 +56,9 @@ def by_assert_close(eager: torch.Tensor, compiled: torch.Tensor, true: torch.Ten
 
 
 def by_check(eager: torch.Tensor, compiled: torch.Tensor, true: torch.Tensor, case: str) -> None:
-    from pytest_torch_compile.numerics import CallRecord, ExtraRuns, Tolerances, compare_calls
+    from pytest_torch_compile.numerics import CallRecord, ExtraRuns, Tolerances, compare_call
 
-    comparison = compare_calls(
+    comparison = compare_call(
         CallRecord(output=eager),
         CallRecord(output=compiled),
         ExtraRuns(

@@ -296,7 +296,7 @@ class Observation:
         return sum(len(graph.ops) for graph in self.graphs)
 
     def during(self, call: int) -> Observation:
-        """Return the observations of one call in the sequence; calls are counted from 1."""
+        """Return the graphs, graph breaks, recompiles, fallbacks and errors of one call; calls are counted from 1."""
 
         def of(items: Sequence[_T]) -> list[_T]:
             return [item for item in items if item.call == call]

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 from pytest_torch_compile import CompileCheckFailed, call, check_compile, compile_guard  # noqa: E402
 from pytest_torch_compile._torch import canary, trace  # noqa: E402
 from pytest_torch_compile._torch.compiled_before import compiled_codes  # noqa: E402
+from pytest_torch_compile._torch.late_compilations import EVENTS  # noqa: E402
 
 X = torch.ones(4)
 
@@ -46,6 +47,7 @@ def without(metadata, name, new_name):
 def other_torch(monkeypatch):
     """Have torch trace under other names."""
     monkeypatch.setattr(canary, "_not_shown", None)
+    monkeypatch.setattr(canary, "_late_not_shown", None)
     logger = logging.getLogger("torch.__trace")
     filters = []
 
@@ -209,6 +211,19 @@ def test_check_of_good_code_fails_with_the_reason(other_torch, name):
         check_compile(scaled, X, 2, backend="eager", diagnose="full")
     assert [finding.kind for finding in failed.value.findings] == ["not-observable"]
     assert "update pytest-torch-compile" in str(failed.value) and not failed.value.report.diagnosis
+
+
+@pytest.mark.parametrize("name", sorted(EVENTS))
+def test_steady_state_cannot_pass_if_torch_renames_an_event_that_shows_late_compilations(other_torch, name):
+    calls = [call(X, 2)] * 2
+    check_compile(scaled, calls=calls, backend="eager", warmup=1)
+    canary._not_shown = canary._late_not_shown = None
+    other_torch(name, "of_a_new_torch")
+    with pytest.raises(CompileCheckFailed, match=name) as failed:
+        check_compile(scaled, calls=calls, backend="eager", warmup=1)
+    assert [finding.kind for finding in failed.value.findings] == ["not-observable"]
+    with pytest.raises(CompileCheckFailed, match=name), compile_guard(steady=True):
+        pass
 
 
 def test_what_no_verdict_relies_on_is_a_remark_only(other_torch):

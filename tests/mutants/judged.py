@@ -12,7 +12,7 @@ import torch
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile
 from pytest_torch_compile.check import both_legs
-from pytest_torch_compile.numerics import CallRecord, ExtraRuns, Tolerances, compare_calls, rule
+from pytest_torch_compile.numerics import CallRecord, ExtraRuns, Tolerances, compare_call, rule
 from pytest_torch_compile.numerics.measure import Errors, bitwise_equal, errors, is_floating
 from pytest_torch_compile.numerics.sections import plain_values
 from pytest_torch_compile.report.failure_text import headline
@@ -43,7 +43,7 @@ def judged(module: torch.nn.Module, inputs: dict[str, Any], train: bool, *, reco
     result = Judged()
     item = call(**inputs) if train else call(**inputs).under(torch.no_grad)
     started = time.perf_counter()
-    with mock.patch.object(both_legs, "compare_calls", _listening(result, record)):
+    with mock.patch.object(both_legs, "compare_call", _listening(result, record)):
         try:
             report = check_compile(module, calls=[item], train=train, **how)
             findings = report.findings
@@ -64,7 +64,7 @@ def judged(module: torch.nn.Module, inputs: dict[str, Any], train: bool, *, reco
 def _listening(result: Judged, record: bool) -> Callable[..., Any]:
     def listen(eager: CallRecord, compiled: CallRecord, extra_runs: ExtraRuns, tolerances: Tolerances) -> Any:
         started = time.perf_counter()
-        found = compare_calls(eager, compiled, extra_runs, tolerances)
+        found = compare_call(eager, compiled, extra_runs, tolerances)
         result.comparing = time.perf_counter() - started
         result.eager, result.compiled, result.ratio = eager, compiled, min(found.worst_ratio, 1e9)
         result.reference = extra_runs.float64()

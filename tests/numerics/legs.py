@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from pytest_torch_compile.numerics import CallRecord, Comparison, ExtraRuns, Tolerances, compare_calls
+from pytest_torch_compile.numerics import CallRecord, Comparison, ExtraRuns, Tolerances, compare_call
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -96,7 +96,7 @@ def compare_legs(
 
     eager = leg(lambda m: m, torch.clone)
     compiled = leg(compile_, torch.clone)
-    return compare_calls(
+    return compare_call(
         eager,
         compiled,
         ExtraRuns(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pytest_torch_compile import Tolerances
-from pytest_torch_compile.numerics import CallRecord, ExtraRuns, compare_calls, measure
+from pytest_torch_compile.numerics import CallRecord, ExtraRuns, compare_call, measure
 
 DTYPES = [
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex128, torch.complex64,
@@ -120,7 +120,7 @@ def test_legs_are_not_written_to(small_blocks):
 def test_float8_of_an_eager_that_differs_from_itself(dtype):
     """Torch has no isfinite for float8."""
     eager, compiled, again = (torch.randn(64).to(dtype) for _ in range(3))
-    judged = compare_calls(
+    judged = compare_call(
         CallRecord(output=eager),
         CallRecord(output=compiled),
         ExtraRuns(float64=lambda: None, repeat=lambda: CallRecord(output=again)),

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from pytest_torch_compile.numerics import CallRecord, Comparison, ExtraRuns, Tolerances, compare_calls, flatten
+from pytest_torch_compile.numerics import CallRecord, Comparison, ExtraRuns, Tolerances, compare_call, flatten
 from pytest_torch_compile.numerics.metadata import metadata_differences, rows_are_padded
 from pytest_torch_compile.report.failure_text import headline
 
@@ -76,7 +76,7 @@ class Opinionated:
 
 
 def compare(eager: CallRecord, compiled: CallRecord, tolerances: Tolerances | None = None) -> Comparison:
-    return compare_calls(eager, compiled, ExtraRuns(lambda: None, lambda: eager), tolerances or Tolerances())
+    return compare_call(eager, compiled, ExtraRuns(lambda: None, lambda: eager), tolerances or Tolerances())
 
 
 def outputs(eager: Any, compiled: Any) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from pytest_torch_compile.numerics import (
     ExtraRuns,
     Tolerance,
     Tolerances,
-    compare_calls,
+    compare_call,
     flatten,
     measure,
     rule,
@@ -39,7 +39,7 @@ class Asked:
 
 def compare(eager, compiled, reference=None, repeat=None, tolerances=None, perturbed=()) -> Comparison:
     as_record = lambda value: value if isinstance(value, CallRecord) else CallRecord(output=value)  # noqa: E731
-    return compare_calls(
+    return compare_call(
         as_record(eager),
         as_record(compiled),
         ExtraRuns(
@@ -68,7 +68,7 @@ def true() -> torch.Tensor:
 def test_equal_values_ask_for_nothing(true):
     reference, repeat = Asked(), Asked()
     record = CallRecord(output=true)
-    found = compare_calls(record, record, ExtraRuns(reference, repeat), Tolerances())
+    found = compare_call(record, record, ExtraRuns(reference, repeat), Tolerances())
     assert not found.findings
     assert (reference.times, repeat.times) == (0, 0)
     assert found.reference is Reference.NOT_NEEDED
@@ -79,7 +79,7 @@ def test_other_legs_are_asked_once(true):
     reference, repeat = Asked(CallRecord(output=[true, true])), Asked(CallRecord(output=[true.float(), true.float()]))
     eager = CallRecord(output=[true.float(), true.float()])
     compiled = CallRecord(output=[true.float() * 1.1, true.float() * 1.2])
-    found = compare_calls(eager, compiled, ExtraRuns(reference, repeat), Tolerances())
+    found = compare_call(eager, compiled, ExtraRuns(reference, repeat), Tolerances())
     assert (reference.times, repeat.times) == (1, 1)
     assert kinds(found) == ["numerics"]
     assert found.reference is Reference.FP64
@@ -371,7 +371,7 @@ class TestOtherRoundings:
 
         record = CallRecord(output=true.float())
         extra_runs = ExtraRuns(lambda: record, lambda: record, runs)
-        assert not compare_calls(record, record, extra_runs, Tolerances()).findings
+        assert not compare_call(record, record, extra_runs, Tolerances()).findings
 
 
 class TestNondeterministicEager:

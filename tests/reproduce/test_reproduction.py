@@ -20,6 +20,7 @@ from torch import nn  # noqa: E402
 
 from pytest_torch_compile import Budget, CompileCheckFailed, call, check_compile, compile_guard, settings  # noqa: E402
 from pytest_torch_compile._torch.breaks import categories  # noqa: E402
+from pytest_torch_compile.numerics import rule  # noqa: E402
 from pytest_torch_compile.reproduce import reproduction  # noqa: E402
 from pytest_torch_compile.reproduce.script import TEMPLATES, Renamed, Script, _defined  # noqa: E402
 from pytest_torch_compile.reproduce.writer import Writer  # noqa: E402
@@ -492,6 +493,12 @@ def test_names_of_the_users_code_are_kept_beside_those_of_the_file(repro, tmp_pa
     text, last = run_alone(tmp_path / "repro")
     assert last.startswith("AssertionError: graph-break:")
     assert "print(STEPS)" in text and "STEPS = 3" in text and "STEPS_ = 1" in text and "def run_(" in text
+
+
+def test_a_script_has_the_tolerances_of_checks_without_a_reference():
+    template = (TEMPLATES / "values.txt").read_text(encoding="utf-8")
+    line = next(line for line in template.splitlines() if line.startswith("ALONE = "))
+    assert eval(line.removeprefix("ALONE = ")) == rule.ALONE
 
 
 @pytest.mark.parametrize("judge", ["values", "raises", "counts"])

@@ -27,6 +27,7 @@ from torch._dynamo.eval_frame import reset_code
 
 from ..observation import Observation
 from .defaults import Defaults, set_defaults
+from .late_compilations import EVENTS, LateCompilations
 from .machine_faults import machine_fault
 from .sandbox import kept_settings
 from .support import torch_version
@@ -37,6 +38,7 @@ from .user_lines import is_torch
 _TRACKERS = (convert_frame.input_codes, convert_frame.output_codes)
 _lock = threading.Lock()
 _not_shown: tuple[list[str], list[str]] | None = None
+_late_not_shown: list[str] | None = None
 
 
 def breaking(x: torch.Tensor) -> torch.Tensor:
@@ -91,11 +93,13 @@ _PLANTED: dict[str, list[Any]] = {
 }
 
 
-def observer() -> TraceObserver:
-    """Return a new ``TraceObserver`` that already lists the information that this torch version does not provide."""
+def observer(*, steady: bool = False) -> TraceObserver:
+    """Return a new ``TraceObserver`` that already lists the information that this torch version does not provide. If
+    ``steady`` is true, this includes information about compilations after the warm-up.
+    """
     undecided, not_observable = not_shown()
     new = TraceObserver()
-    new.seen.undecided += undecided
+    new.seen.undecided += undecided + (late_not_shown() if steady else [])
     new.seen.not_observable += not_observable
     return new
 
@@ -134,6 +138,34 @@ def not_shown() -> tuple[list[str], list[str]]:
         }
         _not_shown = missing, [f"{version}: {what}" for what, is_there in reported.items() if not is_there]
         return _not_shown
+
+
+def late_not_shown() -> list[str]:
+    """Return messages about trace events that ``LateCompilations`` reads and this torch version does not provide. The
+    self-test runs when this function is first called.
+    """
+    global _late_not_shown
+    version = f"not observable on torch {torch_version()}"
+    with _lock:
+        if _late_not_shown is not None:
+            return _late_not_shown
+        try:
+            with kept_settings(), _usual_settings(), _unnoticed(), TraceObserver(), LateCompilations() as late:
+                x = torch.ones(2, device="cpu", dtype=torch.float32, requires_grad=True)
+                torch.compile(_FUNCTIONS["retyped"], backend="aot_eager")(x).sum().backward()
+        except Exception as error:
+            if machine_fault(error, compiling=True):
+                raise
+            return [f"{version}: the plugin's self-test of compilations after the warm-up raised {error!r}"]
+        if not late.understood:  # compilation is turned off, or ``not_shown`` lists the missing events
+            return []
+        missing = sorted(EVENTS - late.understood)
+        _late_not_shown = [
+            f"{version}: compilations after the warm-up, which the trace event {name} shows (not detected in the "
+            "plugin's self-test)"
+            for name in missing
+        ]
+        return _late_not_shown
 
 
 def _shown(seen: Observation) -> dict[str, list[Any]]:

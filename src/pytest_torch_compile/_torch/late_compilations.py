@@ -27,15 +27,20 @@ from .trace_log import TraceListener, listen, listen_no_more
 _TUNES = re.compile(r"benchmark_all_configs|coordinate_descent_tuning|combo_sequential_autotune|template_autotuning")
 
 
+EVENTS = frozenset({"dynamo_start", "bwd_compilation_metrics", "chromium_event"})
+
+
 class LateCompilations(TraceListener):
     """A context manager that records compilations and autotuning in ``seen``. Enter this context manager inside the
-    ``with`` block of a ``TraceObserver``. ``call`` is the number of the current call.
+    ``with`` block of a ``TraceObserver``. ``call`` is the number of the current call. ``understood`` contains the names
+    of the events that were read so far.
     """
 
     def __init__(self, call: int = 0, seen: list[LateCompilation] | None = None) -> None:
         super().__init__()
         self.seen = [] if seen is None else seen
         self.call = call
+        self.understood: set[str] = set()
 
     def __enter__(self) -> LateCompilations:
         listen(self)
@@ -48,7 +53,7 @@ class LateCompilations(TraceListener):
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
         """Return whether an event may report a compilation or autotuning."""
-        return event in ("dynamo_start", "bwd_compilation_metrics", "chromium_event")
+        return event in EVENTS
 
     def emit(self, record: logging.LogRecord) -> None:
         """Process one trace event."""
@@ -58,13 +63,17 @@ class LateCompilations(TraceListener):
             place = defined_at(stack[-1])
             # Code that is compiled through a function of torch has no line that is useful to the user.
             location = None if place.function == TARGET_FRAME else place
+            self.understood.add("dynamo_start")
             self._note("compiled", place.function, location, identity)
         elif "bwd_compilation_metrics" in metadata:
+            self.understood.add("bwd_compilation_metrics")
             # torch 2.6 uses this event also to report a frame that failed to compile.
             if not metadata["bwd_compilation_metrics"].get("fail_type"):
                 self._note("compiled the backward", "", None, identity)
         elif "chromium_event" in metadata:
             event = json.loads(getattr(record, "payload", None) or "{}")
+            if event.get("ph") == "B" and event.get("name"):
+                self.understood.add("chromium_event")
             if event.get("ph") == "B" and _TUNES.search(str(event.get("name"))):
                 self._note("autotuned", str(event["name"]), None, identity)
 

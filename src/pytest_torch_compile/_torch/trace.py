@@ -27,6 +27,7 @@ from ..observation import (
     Location,
     Observation,
     Recompile,
+    file_line,
 )
 from . import breaks, guards, support
 from .collectives import GRAPHS, collectives, is_distributed
@@ -216,7 +217,7 @@ class TraceObserver(TraceListener):
         place = (location.file, location.line, name)
         first = self._code_frames.setdefault(place, key[:2])
         if first != key[:2]:
-            text = f"a new code object for {name} at {location.file}:{location.line}"
+            text = f"a new code object for {name} at {file_line(location.file, location.line)}"
             self._pending.setdefault(key, (FailedGuard("", text, name, "new-code"),))
 
     def _add_recompile(self, key: CompileKey, failed: tuple[FailedGuard, ...]) -> None:

@@ -65,6 +65,7 @@ LAUNCHES: Schema = {
     "properties": {"name": TEXT, "ops": _list_of(TEXT), "times": COUNT},
 }
 # The possible results of --compile-existing for a target, from best to worst.
+# The results in ``existing/verdicts.py``, apart from "not checked".
 VERDICTS = (
     *("works", "works so far", "not observable", "recompiles", "breaks", "does not compile", "different state"),
     "wrong",

@@ -13,7 +13,7 @@ from ..legs.eager import Eager, eager_run
 from ..legs.extra_legs import ExtraLegs
 from ..legs.leg import Leg
 from ..legs.outcome import not_restorable
-from ..numerics import Comparison, compare_calls
+from ..numerics import Comparison, compare_call
 from .counted_limits import counting_kernels, measured_on_gpu
 from .describe import call_row
 from .expected_exceptions import compared_exceptions
@@ -22,7 +22,7 @@ from .watching import Watched
 
 
 @dataclass
-class Run(Watched):
+class ComparedRun(Watched):
     """The compiled run of all calls, and the comparison of each call with the eager run.
 
     ``compile_error`` is the exception with which torch failed to compile the target, and ``refused`` the exception of
@@ -38,7 +38,7 @@ class Run(Watched):
     not_restorable: list[str] = field(default_factory=list)
 
 
-def run_both_legs(check: Check) -> Run:
+def run_both_legs(check: Check) -> ComparedRun:
     """Run the calls in eager and in compiled code, compare each call, and measure the quantities that are limited."""
     settings_changed = deviations()
     with sandbox() as box:
@@ -54,13 +54,13 @@ def run_both_legs(check: Check) -> Run:
     return run
 
 
-def _compiled_beside(eager: Eager, check: Check, box: Sandbox) -> Run:
+def _compiled_beside(eager: Eager, check: Check, box: Sandbox) -> ComparedRun:
     """Discard code that was compiled earlier, and then run the calls with the compiled target. Compare each call with
     the eager run before the next call starts.
     """
     box.forget()
     work, world = check.work, eager.leg.world
-    run = Run(canary.observer(), work.warmup)
+    run = ComparedRun(canary.observer(steady=work.warmup is not None), work.warmup)
     try:
         compiled = Leg(work, world, wrap=check.compiling)
     except Exception as error:
@@ -82,7 +82,7 @@ def _compiled_beside(eager: Eager, check: Check, box: Sandbox) -> Run:
         run.compile_error = compile_error(expected, actual)
         if run.compile_error is not None:
             break
-        run.comparisons.append(compare_calls(expected, actual, extra_legs.of_call(index), check.tolerances))
+        run.comparisons.append(compare_call(expected, actual, extra_legs.of_call(index), check.tolerances))
         if expected.error is not None or actual.error is not None:
             break
     else:

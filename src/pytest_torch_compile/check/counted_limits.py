@@ -59,7 +59,8 @@ class Figure:
 @dataclass
 class Figures:
     """The quantities that were counted while the code ran. ``generated`` contains the number of kernels that Inductor
-    generated for each call, and ``measured`` contains the quantities measured on a GPU, keyed by limit.
+    generated for each call, and ``measured`` contains the quantities that were measured on a GPU or predicted by a
+    plan, keyed by limit.
     """
 
     generated: list[int] = field(default_factory=list)
@@ -111,8 +112,8 @@ def measured_on_gpu(budget: Budget, work: Work, compiling: Compiling) -> dict[st
     """Warm up each call, then count its kernels and GPU synchronizations, and measure its GPU memory."""
     limits = budget.limits()
     returning = [call for call in work.calls if not call.exceptions]
-    per_call = any(quantity.per_call and name in limits for name, quantity in LIMITED.items())
-    if not (per_call and returning and _on_gpu(work)):
+    measured = any((quantity.per_call or quantity.on_gpu) and name in limits for name, quantity in LIMITED.items())
+    if not (measured and returning and _on_gpu(work)):
         return {}
     calls = [gpu_counts(work, call, compiling) for call in returning]
     figures = {

@@ -26,7 +26,7 @@ from ..findings import CompileReport
 from ..legs.check_record import Check
 from ..reproduce.reproduction import add_reproduction
 from . import acceptance
-from .both_legs import Run, run_both_legs
+from .both_legs import ComparedRun, run_both_legs
 from .conclude import conclude
 from .describe import located, target_name
 from .leg_errors import machine_faults_named
@@ -56,7 +56,7 @@ def run_check(check: Check) -> CompileReport:
         with ops.explaining() if check.custom_ops else nullcontext():
             report = examine(check)
     if report is None:  # the time limit was reached, or the eager run fails in a custom op that has a finding
-        report = report_of(check, Run())
+        report = report_of(check, ComparedRun())
         report.findings = limit.findings
     if not any(finding.kind == "timeout" for finding in report.findings):
         # These two steps are not part of ``examine``, because the repetitions of a diagnosis are not runs of the test,

@@ -13,13 +13,15 @@ from ..legs.check_record import Check
 from ..numerics import Comparison
 from ..observation import Observation
 from . import acceptance
-from .both_legs import Run
+from .both_legs import ComparedRun
 from .describe import device_name, rerun_command, target_name
 from .watching import Watched
 
 
-def report_of(check: Check, run: Run) -> CompileReport:
-    """Return the report of a check's runs, without findings."""
+def report_of(check: Check, run: ComparedRun) -> CompileReport:
+    """Return the report of a check's runs, without findings. Add to the observations that what this torch version or
+    backend does not show.
+    """
     work, compiling, seen = check.work, check.compiling, run.seen
     if remark := support.newer_than_checked():
         seen.not_observable.append(remark)
@@ -57,7 +59,7 @@ def report_of_block(name: str, block: Watched, budget: Budget) -> CompileReport:
     )
 
 
-def _remarks(check: Check, run: Run) -> list[str]:
+def _remarks(check: Check, run: ComparedRun) -> list[str]:
     """Return the notes on a run. Return no notes if the run is incomplete, because not all values were compared."""
     if run.compile_error is not None or not run.comparisons or any(one.raised for one in run.comparisons):
         return []

@@ -13,7 +13,7 @@ from ..budget import Budget
 from ..findings import Finding, merged_over_calls
 from ..legs.check_record import Check
 from . import acceptance
-from .both_legs import Run
+from .both_legs import ComparedRun
 from .counted_limits import limit_findings
 from .expected_exceptions import given_up, without_expected
 from .judge import judge
@@ -22,7 +22,7 @@ from .steady import steady_findings, warm_up_only
 from .watching import Watched
 
 
-def findings_of(check: Check, run: Run) -> list[Finding]:
+def findings_of(check: Check, run: ComparedRun) -> list[Finding]:
     """Judge the observations of a check's runs against its budget, and return all findings."""
     work, compiling, budget, seen = check.work, check.compiling, check.budget, run.seen
     judged = judge(

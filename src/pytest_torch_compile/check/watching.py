@@ -53,7 +53,7 @@ def opened_block(*, steady: bool) -> Watched:
     """
     differing, before = deviations(), functions_with_graphs()
     with machine_faults_named():
-        block = Watched(canary.observer(), warmup=0 if steady else None, deviations=differing)
+        block = Watched(canary.observer(steady=steady), warmup=0 if steady else None, deviations=differing)
     block.seen.compiled_before = before
     return block
 

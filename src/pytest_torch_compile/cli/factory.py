@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._torch.user_lines import is_library
+from ..observation import file_line
 
 GIVE_INPUTS = (
     "return (model, inputs), pass --inputs package.module:make_inputs, or pass the shape of each argument with "
@@ -153,12 +154,15 @@ def _said(error: BaseException) -> str:
     ValueError("no width"))``.
     """
     if isinstance(error, SyntaxError):
-        return f"SyntaxError: {error.msg} ({error.filename}:{error.lineno}: {(error.text or '').strip()})"
+        where = file_line(str(error.filename), error.lineno or 0)
+        return f"SyntaxError: {error.msg} ({where}: {(error.text or '').strip()})"
     what = ": ".join(filter(None, [type(error).__name__, *str(error).splitlines()[:1]]))
     tools = (__file__, importlib.__file__)
     frames = [one for one in traceback.extract_tb(error.__traceback__) if os.path.exists(one.filename)]
     own = [one for one in frames if one.filename not in tools and not is_library(one.filename)]
-    return f"{what} ({os.path.relpath(own[-1].filename)}:{own[-1].lineno}: {own[-1].line})" if own else what
+    if not own:
+        return what
+    return f"{what} ({file_line(os.path.relpath(own[-1].filename), own[-1].lineno or 0)}: {own[-1].line})"
 
 
 def _short(value: Any) -> str:

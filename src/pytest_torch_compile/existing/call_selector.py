@@ -1,4 +1,4 @@
-"""Decide which observed calls to check, and check these calls."""
+"""Receive the calls that tests make, and run the checks of the calls that ``ledger.py`` selects."""
 
 from __future__ import annotations
 

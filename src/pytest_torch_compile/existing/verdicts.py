@@ -23,7 +23,7 @@ WORKS, SO_FAR, NOT_OBSERVABLE, RECOMPILES, BREAKS, FAILS, STATE, WRONG, UNCHECKE
     *("works", "works so far", "not observable", "recompiles", "breaks", "does not compile", "different state"),
     *("wrong", "not checked"),
 )
-# From best to worst.
+# From best to worst. ``baselines/entries.py`` lists the results that a baseline may contain.
 VERDICTS = (UNCHECKED, WORKS, SO_FAR, NOT_OBSERVABLE, RECOMPILES, BREAKS, FAILS, STATE, WRONG)
 PASSING = (UNCHECKED, WORKS, SO_FAR)
 # Every kind of finding, apart from the kinds that need a limit or a speed test.
@@ -126,13 +126,13 @@ def _detail(row: Row, package: str) -> str:
         places: dict[str, GraphBreak] = {}
         for found in (found for report in row.reports for found in report.graph_breaks):
             line = _line(found, package)
-            places[file_line(line.file, line.line)] = found
+            places[file_line(short_path(line.file, package, found.package), line.line)] = found
         if places:
             roots = [found.module.partition(".")[0] for found in places.values()]
             owners = Counter("own code" if root in ("", package) else f"in {root}" for root in roots)
             first, found = next(iter(places.items()))
             more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-            return f"{', '.join(owners)}: {short_path(first, package, found.package)} ({found.category}){more}"
+            return f"{', '.join(owners)}: {first} ({found.category}){more}"
     place = worst.location
     where = f" at {file_line(short_path(place.file, package), place.line)}" if place else ""
     return f"{worst.kind}: {worst.message.splitlines()[0]}{where}"

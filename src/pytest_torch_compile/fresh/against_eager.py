@@ -17,7 +17,7 @@ from ..findings import CallReport, CompileReport, Finding, merged_over_calls
 from ..legs.calls import Call
 from ..legs.eager import Eager
 from ..legs.extra_legs import ExtraLegs
-from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_calls, flatten
+from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_call, flatten
 from ..observation import Graph
 from ..report.failure_text import count
 from .answers import Answer, Answers
@@ -55,7 +55,7 @@ def _compared(
     )
     compared = replace(here, **apart, rng={}, sharing=None)
     answered = replace(compared, output=there.output, arguments=there.arguments)
-    comparison = compare_calls(compared, answered, extra_legs.of_call(here.number - 1), tolerances)
+    comparison = compare_call(compared, answered, extra_legs.of_call(here.number - 1), tolerances)
     calls = artifact.work.calls
     fixed = not artifact.work.dynamic_dims and _sizes(calls[here.number - 1]) != _sizes(calls[0])
     comparison.findings = [

@@ -4,7 +4,7 @@ states.
 
 from __future__ import annotations
 
-from .compare import Comparison, LeafVerdict, compare_calls
+from .compare import Comparison, LeafVerdict, compare_call
 from .extra_runs import ExtraRuns
 from .record import CallRecord
 from .tolerances import Tolerance, Tolerances
@@ -19,6 +19,6 @@ __all__ = [
     "Node",
     "Tolerance",
     "Tolerances",
-    "compare_calls",
+    "compare_call",
     "flatten",
 ]

@@ -19,7 +19,7 @@ from .sections import GRADIENTS, SECTIONS, SectionName, before_the_call, section
 from .tolerances import Tolerances
 from .tree import Flat
 
-__all__ = ["Comparison", "LeafVerdict", "compare_calls"]
+__all__ = ["Comparison", "LeafVerdict", "compare_call"]
 Sides = tuple[Flat, Flat]  # the eager values and the compiled values
 
 
@@ -47,7 +47,7 @@ class Comparison:
         return max((leaf.worst.ratio for leaf in self.leaves), default=0.0)
 
 
-def compare_calls(eager: CallRecord, compiled: CallRecord, extra_runs: ExtraRuns, tolerances: Tolerances) -> Comparison:
+def compare_call(eager: CallRecord, compiled: CallRecord, extra_runs: ExtraRuns, tolerances: Tolerances) -> Comparison:
     """Compare the eager and compiled records of one call. ``extra_runs`` are started only while at least one value
     fails.
 

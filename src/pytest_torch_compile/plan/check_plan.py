@@ -14,9 +14,10 @@ from ..check.requirements import require_factory
 from ..legs.calls import as_calls
 from ..legs.compiling import Compiling
 from ..legs.keywords import clear_keywords
+from ..legs.leg import Loss
 from .cards import Card, as_card
 from .completing import created
-from .fake_leg import Loss, PlanOptions
+from .fake_leg import PlanOptions
 from .records import Plan
 from .tasks import prepared
 

@@ -15,11 +15,10 @@ from .._torch.planning.valued import ValuedMode
 from .._torch.sandbox import seed_everything
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
+from ..legs.leg import Loss
 from ..legs.targets import DynamicDims, argument_names, mark_dynamic, modules_of
 from ..numerics import CallRecord, flatten
 from .recorder import SEED, Recorder
-
-Loss = Callable[[Any], torch.Tensor]
 
 
 @dataclass(frozen=True)

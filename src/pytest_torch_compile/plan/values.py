@@ -20,7 +20,7 @@ from ..legs.eager import eager_run
 from ..legs.extra_legs import ExtraLegs
 from ..legs.leg import Leg, Loss, Work
 from ..legs.targets import modules_of
-from ..numerics import CallRecord, Tolerances, compare_calls, flatten
+from ..numerics import CallRecord, Tolerances, compare_call, flatten
 from ..observation import Location
 from .recorder import SEED, Values
 
@@ -71,7 +71,7 @@ class Judge:
             work = Work(self.target, calls, self.train, self.optimizer, seed=SEED)
             extra_legs = ExtraLegs(work, cache(partial(_eager_here, work, box, values.eager)))
             comparisons = [
-                compare_calls(eager, planned, extra_legs.of_call(index), Tolerances())
+                compare_call(eager, planned, extra_legs.of_call(index), Tolerances())
                 # A call that raises ends its run, so the runs may have different numbers of records.
                 for index, (eager, planned) in enumerate(zip(values.eager, values.planned, strict=False))
             ]

@@ -10,7 +10,7 @@ import pytest
 
 from ..events import listening, sign_of_life
 from ..findings import CompileUsageError
-from ..report import terminal
+from ..report import table_of_checks
 from ..report.results import check_entry
 from . import payload, unwritten, usage
 
@@ -32,7 +32,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     def hear(report: CompileReport) -> None:
         observed, noted = report.to_dict(), payload.of(item)
         if not usage.shows_existing(item):  # checks of --compile-existing have a separate table
-            noted.rows.append(terminal.row(item.nodeid, observed))
+            noted.rows.append(table_of_checks.row(item.nodeid, observed))
         noted.checks.append(check_entry(observed, item.config.rootpath))
 
     alive = sign_of_life(usage.speaker(item.config), item.nodeid) if usage.uses_plugin(item) else nullcontext()
@@ -56,12 +56,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     rows: list[dict[str, str]] = []
     for report, sent in payload.received(terminalreporter):
         expected = report.skipped and hasattr(report, "wasxfail")
-        rows += [terminal.expected(row, "known failure") for row in sent.rows] if expected else sent.rows
+        rows += [table_of_checks.expected(row, "known failure") for row in sent.rows] if expected else sent.rows
     if not rows:
         return
     terminalreporter.section("torch.compile checks")
     with unwritten.saying(terminalreporter, "the table of checks could not be shown"):
         # Write each line separately: if the terminal cannot encode a character, pytest escapes the whole text of the
         # call, including its newlines.
-        for line in terminal.table(rows, max(120, terminalreporter._tw.fullwidth)).splitlines():
+        for line in table_of_checks.table(rows, max(120, terminalreporter._tw.fullwidth)).splitlines():
             terminalreporter.write_line(line)

@@ -135,7 +135,11 @@ def _number(option: str, text: str) -> float:
 
 
 def _whole_number(option: str, text: str) -> int:
-    return int(_number(option, text))
+    """Parse a whole number greater than 0."""
+    number = _number(option, text)
+    if number != int(number):
+        raise pytest.UsageError(f"--compile-{option}={text}: must be a whole number")
+    return int(number)
 
 
 def _card(option: str, text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ..report import document, results, terminal
+from ..report import document, results, table_of_checks
 from .in_child import is_child
 
 _ATTRIBUTE = "torch_compile"
@@ -53,7 +53,7 @@ def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool, usage_
     if always or noted or usage_error:
         payload = asdict(noted if noted and report.when == "call" else Payload())
         if usage_error:
-            payload |= {"usage_error": True, "rows": [*payload["rows"], terminal.usage_error(report.nodeid)]}
+            payload |= {"usage_error": True, "rows": [*payload["rows"], table_of_checks.usage_error(report.nodeid)]}
         vars(report)[_ATTRIBUTE] = payload | document.clean(
             {"checks": payload["checks"], "environment": results.environment()}
         )

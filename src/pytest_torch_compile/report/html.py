@@ -14,7 +14,7 @@ from ..observation import file_line
 from . import document, safe_text, trends, view
 from .failure_text import count, cudagraphs, headline
 from .names import shortened
-from .terminal import USAGE_ERROR
+from .table_of_checks import USAGE_ERROR
 
 # The number of characters that fit in the name column, on a desktop and on a phone.
 WIDE, NARROW = 54, 40

@@ -10,7 +10,7 @@ from typing import Any
 from ..findings import SEVERITIES
 from . import document
 from .failure_text import count
-from .terminal import USAGE_ERROR
+from .table_of_checks import USAGE_ERROR
 
 # Counts whose unit is a byte.
 IN_BYTES = frozenset({"memory", "bytes_moved"})

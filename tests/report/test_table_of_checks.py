@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_torch_compile.report.terminal import COLUMNS, expected, table, usage_error
+from pytest_torch_compile.report.table_of_checks import COLUMNS, expected, table, usage_error
 
 
 def test_failure_that_was_expected_says_so():
