@@ -42,6 +42,13 @@ class Location:
         return str(replace(self, file=self.file if relative.startswith("..") else relative))
 
 
+def is_late(call: int, warmup: int | None) -> bool:
+    """Return whether a call comes after the first ``warmup`` calls. Calls are counted from 1. Call 0 is the block of
+    ``compile_guard``, whose warm-up took place before the block.
+    """
+    return warmup is not None and (call > warmup or call == 0)
+
+
 class _OfCall(Protocol):
     @property
     def call(self) -> int: ...
@@ -294,6 +301,12 @@ class Observation:
     def ops(self) -> int:
         """The total number of ops in all graphs."""
         return sum(len(graph.ops) for graph in self.graphs)
+
+    def during_warm_up(self, warmup: int | None) -> Observation:
+        """Return the observation without the recompiles after the warm-up, because these recompiles are reported
+        separately.
+        """
+        return replace(self, recompiles=[one for one in self.recompiles if not is_late(one.call, warmup)])
 
     def during(self, call: int) -> Observation:
         """Return the graphs, graph breaks, recompiles, fallbacks and errors of one call; calls are counted from 1."""

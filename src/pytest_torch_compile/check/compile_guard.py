@@ -16,8 +16,7 @@ from . import acceptance
 from .conclude import conclude
 from .counted_limits import require_countable
 from .reporting import report_of_block
-from .steady import warm_up_only
-from .time_limit import time_limit
+from .time_limit import chosen_time_limit
 from .verdict import findings_of_block
 from .watching import opened_block, watching_block
 
@@ -72,14 +71,14 @@ def compile_guard(
     require_countable(budget)
     guard_opens()
     block, ended = opened_block(steady=steady), False
-    with time_limit(settings.current.timeout) as limit, checking(name):
+    with chosen_time_limit() as limit, checking(name):
         with watching_block(block, budget):
             yield block.seen
         ended = True
     report = report_of_block(name, block, budget)
     # A block that the time limit has ended is incomplete, so its counts are not judged.
     if ended:
-        acceptance.note(warm_up_only(block.seen, block.warmup), declared)
+        acceptance.note(block.seen.during_warm_up(block.warmup), declared)
         report.findings = findings_of_block(block, declared, budget, cudagraphs=cudagraphs)
     else:
         report.findings = limit.findings

@@ -23,6 +23,7 @@ from ..observation import (
 )
 from ..report.failure_text import count, cudagraphs, numbered
 from .break_findings import captured_by_fullgraph, graph_break_finding
+from .warm_start import cache_misses
 
 
 def judge(
@@ -34,13 +35,15 @@ def judge(
     torch_limit: int,
     deviations: Sequence[Deviation] = (),
     expects_graphs: bool = True,
+    warm: bool = False,
     dynamic: bool | None = None,
     stopped_at: Location | None = None,
 ) -> list[Finding]:
     """Return the findings of one run. ``aborted`` is true if compilation raised an exception. In this case, no findings
     are created for compile errors or a missing graph.
 
-    ``expects_graphs`` is false if everything may have been compiled before the run. ``torch_limit`` is torch's
+    ``expects_graphs`` is false if everything may have been compiled before the run. ``warm`` is true if every graph must
+    come from the compile cache. ``torch_limit`` is torch's
     recompile limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ
     from torch's defaults; if a deviation caused a finding, the finding mentions the deviation.
 
@@ -61,6 +64,7 @@ def judge(
         from_cache = seen.cache.fx_hits or seen.cache.aot_hits
         if expects_graphs and not (seen.graphs or from_cache or seen.errors or seen.undecided):
             findings += caused([_nothing_compiled(seen)], deviations, SWITCHED_OFF)
+    findings += cache_misses(seen.cache) if warm else []
     return findings + (_cudagraph_skips(seen.cudagraph_skips, seen.cudagraph_runs) if cudagraphs else [])
 
 

@@ -8,7 +8,7 @@
 - ``examine`` runs the calls in eager and in compiled code on the caller's own objects, and compares each call as soon
   as it has run (``both_legs.py``). Then it starts the report (``reporting.py``), and judges the observations against
   the budget (``verdict.py``).
-- ``acceptance.note`` records what the running test would have to accept, and ``cache_misses`` judges a warm start.
+- ``acceptance.note`` records what the running test would have to accept.
 - ``_diagnose`` repeats a failed check with changes, to find the cause, and fixes that work.
 - ``conclude`` notifies the listeners, and raises if there are findings.
 """
@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from pathlib import Path
+from dataclasses import replace
 
-from .. import settings
 from ..diagnose import Remake, diagnosis
 from ..events import checking
 from ..findings import CompileReport
@@ -33,10 +32,8 @@ from .leg_errors import machine_faults_named
 from .opcheck import CheckedOps, check_ops
 from .reporting import report_of
 from .requirements import require_usable
-from .steady import warm_up_only
-from .time_limit import time_limit
+from .time_limit import chosen_time_limit
 from .verdict import findings_of
-from .warm_start import cache_misses
 
 
 def run_check(check: Check) -> CompileReport:
@@ -50,7 +47,7 @@ def run_check(check: Check) -> CompileReport:
     require_usable(check)
     ops, began, report = CheckedOps(), time.monotonic(), None
     name = target_name(check.work.target)
-    with time_limit(settings.current.timeout) as limit, machine_faults_named(), checking(name):
+    with chosen_time_limit() as limit, machine_faults_named(), checking(name):
         if check.custom_ops:
             check_ops(check.work, ops)
         with ops.explaining() if check.custom_ops else nullcontext():
@@ -59,11 +56,9 @@ def run_check(check: Check) -> CompileReport:
         report = report_of(check, ComparedRun())
         report.findings = limit.findings
     if not any(finding.kind == "timeout" for finding in report.findings):
-        # These two steps are not part of ``examine``, because the repetitions of a diagnosis are not runs of the test,
-        # and find more in the compile cache.
-        acceptance.note(warm_up_only(report.observation, check.work.warmup), check.declared)
-        report.findings += cache_misses(report.observation.cache) if check.warm else []
-        _diagnose(report, Remake(check, examine, time.monotonic() - began), ops)
+        acceptance.note(report.observation.during_warm_up(check.work.warmup), check.declared)
+        # The repetitions of a diagnosis find more in the compile cache than the test, so they are no warm starts.
+        _diagnose(report, Remake(replace(check, warm=False), examine, time.monotonic() - began), ops)
     # Custom ops are tested apart from the compiled run, so repeating the run cannot explain their findings.
     report.findings, report.remarks = report.findings + ops.findings, report.remarks + ops.remarks
     return conclude(report)
@@ -83,7 +78,7 @@ def _diagnose(report: CompileReport, remake: Remake, ops: CheckedOps) -> None:
     """Add the cause and tried fixes of a failure to the report, and write a script that reproduces the failure if the
     user asked for one.
     """
-    with time_limit(settings.current.timeout):
+    with chosen_time_limit():
         report.diagnosis = diagnosis(report, remake)
-        if settings.current.repro and (report.findings or ops.findings):
-            add_reproduction(report, remake, Path(settings.current.repro))
+        if report.findings or ops.findings:
+            add_reproduction(report, remake)

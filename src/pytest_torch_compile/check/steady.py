@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from .. import advice
 from .._torch.late_compilations import LateCompilations
 from ..findings import CompileUsageError, Finding
-from ..observation import LateCompilation, Observation
+from ..observation import LateCompilation, Observation, is_late
 from ..report.failure_text import count, numbered
 
 
@@ -37,26 +36,11 @@ def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) 
     """Append each compilation inside the ``with`` block to ``late`` if the block runs a call after the warm-up. The
     block runs call ``number``.
     """
-    if not _is_late(number, warmup):
+    if not is_late(number, warmup):
         yield
         return
     with LateCompilations(number, late):
         yield
-
-
-def _is_late(call: int, warmup: int | None) -> bool:
-    """Return whether a call comes after the first ``warmup`` calls. Calls are counted from 1. Call 0 is the block of
-    ``compile_guard``, whose warm-up took place before the block.
-    """
-    return warmup is not None and (call > warmup or call == 0)
-
-
-def warm_up_only(seen: Observation, warmup: int | None) -> Observation:
-    """Return the observation without the recompiles after the warm-up, because these recompiles are reported
-    separately.
-    """
-    recompiles = [recompile for recompile in seen.recompiles if not _is_late(recompile.call, warmup)]
-    return replace(seen, recompiles=recompiles)
 
 
 def steady_findings(late: Sequence[LateCompilation], seen: Observation, warmup: int | None) -> list[Finding]:
@@ -104,7 +88,7 @@ def _described(event: LateCompilation, guard: str) -> str:
 
 
 def _recorded(seen: Observation, warmup: int) -> list[Finding]:
-    runs = [run for run in seen.cudagraph_runs if _is_late(run.call, warmup)]
+    runs = [run for run in seen.cudagraph_runs if is_late(run.call, warmup)]
     total = sum(run.recorded + run.warmed_up for run in runs)
     if not total:
         return []

@@ -7,10 +7,10 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 
-from .. import advice
+from .. import advice, settings
 from .._torch.stuck import frames_of, place_of, stack_text
 from ..findings import Finding
 from ..observation import Location
@@ -137,6 +137,11 @@ def time_limit(seconds: float | None) -> Iterator[TimeLimit]:
             raise
     finally:
         _limited.now = False
+
+
+def chosen_time_limit() -> AbstractContextManager[TimeLimit]:
+    """Interrupt the ``with`` block after the time that ``--compile-timeout`` sets."""
+    return time_limit(settings.current.timeout)
 
 
 @contextmanager

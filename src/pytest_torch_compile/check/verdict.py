@@ -18,7 +18,7 @@ from .counted_limits import limit_findings
 from .expected_exceptions import given_up, without_expected
 from .judge import judge
 from .leg_errors import error_findings, without_failed_compilations
-from .steady import steady_findings, warm_up_only
+from .steady import steady_findings
 from .watching import Watched
 
 
@@ -26,13 +26,14 @@ def findings_of(check: Check, run: ComparedRun) -> list[Finding]:
     """Judge the observations of a check's runs against its budget, and return all findings."""
     work, compiling, budget, seen = check.work, check.compiling, check.budget, run.seen
     judged = judge(
-        without_expected(warm_up_only(seen, work.warmup), run.expected),
+        without_expected(seen.during_warm_up(work.warmup), run.expected),
         budget,
         aborted=run.compile_error is not None,
         cudagraphs=compiling.wants_cudagraphs,
         torch_limit=compiling.more.get("recompile_limit") or support.recompile_limit(),
         deviations=run.deviations,
         expects_graphs=not all(call.exceptions for call in work.calls),
+        warm=check.warm,
         dynamic=False if compiling.dynamic is None and not sizes_become_dynamic() else compiling.dynamic,
         stopped_at=error_location(run.refused) if run.refused is not None and support.FULLGRAPH_CAPTURES_MORE else None,
     )
@@ -71,7 +72,7 @@ def findings_of_block(block: Watched, declared: Budget, budget: Budget, *, cudag
     """
     seen = block.seen
     judged = judge(
-        warm_up_only(seen, block.warmup),
+        seen.during_warm_up(block.warmup),
         budget,
         aborted=False,
         cudagraphs=cudagraphs,

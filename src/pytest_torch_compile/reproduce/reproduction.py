@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 
+from .. import settings
 from .._torch.breaks import categories
 from ..child import end
 from ..diagnose.smallest import parts_of
@@ -37,13 +38,15 @@ _OF_TORCH = re.compile(
 )
 
 
-def add_reproduction(report: CompileReport, remake: Remake, folder: Path) -> None:
-    """Write a script that reproduces the failure, and add it to the report. If no script can be written, or an error
-    occurs, add the reason instead.
+def add_reproduction(report: CompileReport, remake: Remake) -> None:
+    """With ``--compile-repro``, write a script that reproduces the failure, and add it to the report. If no script can
+    be written, or an error occurs, add the reason instead.
     """
+    if not settings.current.repro:
+        return
     with doing("writing a reproduction"):
         try:
-            written = reproduce(report, remake, folder)
+            written = reproduce(report, remake, Path(settings.current.repro))
         except Exception as error:
             written = f"no reproduction: {type(error).__name__}: {error}".splitlines()[0]
     report.reproduction = written if isinstance(written, Reproduction) else None
