@@ -12,7 +12,7 @@ import pytest
 
 from pytest_torch_compile.cli import commands as cli
 from pytest_torch_compile.findings import CompileReport, Finding, Location
-from pytest_torch_compile.report import document, failure_text, github, markdown, safe_text, terminal
+from pytest_torch_compile.report import document, failure_text, github, markdown, safe_text, table_of_checks
 from tests.action.steps_runner import obeyed
 from tests.report import documents
 
@@ -190,7 +190,7 @@ def test_the_message_and_the_row_of_a_check(text):
     report.rerun = text
     assert_harmless(failure_text.failure_text(report))
     assert_harmless(failure_text.finding_text(1, finding))
-    assert_harmless(terminal.table([terminal.row(text, report.to_dict())], 120))
+    assert_harmless(table_of_checks.table([table_of_checks.row(text, report.to_dict())], 120))
 
 
 @EVERY

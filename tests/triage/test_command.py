@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -202,14 +204,23 @@ def test_before_it():
     pass
 
 def test_hangs():
-    time.sleep(600 if "NEW_TORCH" in os.environ else 0)
+    if "NEW_TORCH" in os.environ:
+        open("hangs", "w").close()
+        time.sleep(600)
 """
 
 
 def test_hanging_test_ends_the_command(interpreters, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("pytest_torch_compile.child.PROGRESS_SECONDS", 1.0)
-    monkeypatch.setattr("pytest_torch_compile.triage.runs.STUCK_SECONDS", 12.0)
+    monkeypatch.setattr("pytest_torch_compile.child.PROGRESS_SECONDS", 0.2)
+    monkeypatch.setattr("pytest_torch_compile.triage.runs.STUCK_SECONDS", 600.0)
+
+    def lower_the_limit_once_the_test_hangs():
+        while not (tmp_path / "project" / "hangs").exists():
+            time.sleep(0.1)
+        monkeypatch.setattr("pytest_torch_compile.triage.runs.STUCK_SECONDS", 1.0)
+
     (tmp_path / "project" / "test_models.py").write_text(HANGS)
+    threading.Thread(target=lower_the_limit_once_the_test_hangs, daemon=True).start()
     assert main(["torch", *interpreters, "--output", str(tmp_path / "out"), "-p", "no:cacheprovider"]) == 2
     said = capsys.readouterr()
     assert (

@@ -42,10 +42,10 @@ def judge(
     """Return the findings of one run. ``aborted`` is true if compilation raised an exception. In this case, no findings
     are created for compile errors or a missing graph.
 
-    ``expects_graphs`` is false if everything may have been compiled before the run. ``warm`` is true if every graph must
-    come from the compile cache. ``torch_limit`` is torch's
-    recompile limit, and ``cudagraphs`` is true if CUDA graphs were requested. ``deviations`` are settings that differ
-    from torch's defaults; if a deviation caused a finding, the finding mentions the deviation.
+    ``expects_graphs`` is false if everything may have been compiled before the run. If ``warm`` is true, every graph
+    must come from the compile cache. ``torch_limit`` is torch's recompile limit, and ``cudagraphs`` is true if CUDA
+    graphs were requested. ``deviations`` are settings that differ from torch's defaults; if a deviation caused a
+    finding, the finding mentions the deviation.
 
     ``dynamic`` is the ``dynamic`` argument of ``torch.compile``. If a first run with ``fullgraph=True`` failed, and
     ``seen`` is from a second run without ``fullgraph=True``, ``stopped_at`` is the line at which the first run failed.
