@@ -36,7 +36,7 @@ PRELOADED = (
     "torch._inductor.fx_passes.pad_mm", "torch._inductor.fx_passes.quantization", "torch._inductor.kernel_template_choice",
     "torch._inductor.fx_passes.freezing_patterns", "torch._inductor.fx_passes.efficient_conv_bn_eval",
     # Apart from plugins, whose assertions pytest can rewrite only before they are imported.
-    "pytest", "hypothesis.strategies", "execnet", "cpuinfo", "xml.etree.ElementTree", "asyncio",
+    "pytest", "execnet", "cpuinfo", "xml.etree.ElementTree", "asyncio",
 )  # fmt: skip
 # The modules in these packages.
 PRELOADED_PACKAGES = ("torch._inductor.fx_passes.serialized_patterns", "_pytest")
@@ -124,8 +124,9 @@ def serve(address: str) -> "dict | None":
                 ready.register(connection, selectors.EVENT_READ)
             elif key.fileobj == ended:
                 os.read(ended, 4096)
-            else:  # the launcher has ended
-                os.kill(connections.pop(key.fileobj), signal.SIGKILL)
+            else:  # the launcher has ended, for example because its process group was killed
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(connections.pop(key.fileobj), signal.SIGKILL)
                 ready.unregister(key.fileobj)
                 key.fileobj.close()
         _tell_ended(connections, ready)
