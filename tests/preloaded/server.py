@@ -22,13 +22,14 @@ import sys
 import threading
 from pathlib import Path
 
+# Modules that ask for the number of GPUs are not among them, because CUDA could not be used in forked processes.
 PRELOADED = (
     "torch", "torch._dynamo", "torch._inductor.compile_fx", "torch._functorch.aot_autograd", "torch.export._trace",
     "torch.testing", "torch._inductor.runtime.triton_heuristics", "torch._inductor.fx_passes.joint_graph",
     # The first compilation imports these modules.
     "torch._dynamo.backends.cudagraphs", "torch._dynamo.backends.distributed", "torch._dynamo.backends.inductor",
     "torch._inductor.compiler_bisector", "torch.fx.experimental.validator", "torch._subclasses.schema_check_mode",
-    "torch.distributed.tensor.experimental._attention", "torch._export.db.logging", "torch.utils.cpp_extension",
+    "torch.distributed.tensor.experimental._attention", "torch._export.db.logging",
     "torch._inductor.choices", "torch._inductor.bounds", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton",
     "torch._inductor.codegen.cuda_combined_scheduling", "torch._inductor.codegen.halide", "torch._inductor.codegen.mps",
     "torch._inductor.codegen.pallas", "torch._inductor.codegen.wrapper_fxir", "torch._inductor.runtime.caching",

@@ -67,6 +67,11 @@ def test_process_ends_with_its_launcher() -> None:
     assert process.stdout.read() == b"", "its end of the pipe is closed"
 
 
+def test_forked_process_can_use_a_gpu() -> None:
+    code = "import torch; print(torch.cuda._is_in_bad_fork())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
 @pytest.mark.parametrize("value", ["0", "1"])
 def test_compile_caches_are_disabled_as_in_a_new_process(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv(preloaded.DISABLE_CACHES, value)

@@ -35,11 +35,9 @@ class FilledMemory(DispatchMode):
         result = func(*args, **(kwargs or {}))
         if is_higher_order(func) or func.overloadpacket.__name__ not in _UNINITIALIZED:
             return result
-        if type(result) is torch.Tensor and _can_be_filled(result):
+        if type(result) is not torch.Tensor or result.layout is not torch.strided:
+            return result
+        if not (result.is_meta or result.is_quantized or is_packed(result.dtype)):
             is_float = result.is_floating_point() or result.is_complex()
             result.fill_(torch.finfo(result.dtype).max * self._number if is_float else 1)
         return result
-
-
-def _can_be_filled(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and not (tensor.is_meta or tensor.is_quantized or is_packed(tensor.dtype))

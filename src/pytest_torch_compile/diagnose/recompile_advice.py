@@ -79,9 +79,12 @@ def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
     if recompile_causes(subject.report) - {"size", "python-number"}:
         yield ADVICE, {"adaptation": Adaptation(eager_first=True)}
     causes = recompile_causes(subject.report)
-    if "stride" in causes and (tensors := [name for name, seen in values.items() if _differ_in_strides(seen)]):
-        contiguous = partial(_changed, names, tensors, lambda _, tensor: tensor.contiguous())
-        yield f"make {_listed(tensors)} contiguous before the call", {"adaptation": Adaptation(contiguous)}
+    if "stride" in causes:
+        tensors = [name for name, seen in values.items() if all(isinstance(one, torch.Tensor) for one in seen)]
+        differ = [name for name in tensors if len({one.stride() for one in values[name]}) > 1]
+        contiguous = partial(_changed, names, differ, lambda _, tensor: tensor.contiguous())
+        if differ:
+            yield f"make {_listed(differ)} contiguous before the call", {"adaptation": Adaptation(contiguous)}
     if "python-number" in causes and not numbers:
         yield written(INTEGERS_OF_MODULES), {"switches": (INTEGERS_OF_MODULES,)}
         if not subject.compiling.dynamic:
@@ -129,10 +132,6 @@ def _named(call: Call, names: Sequence[str]) -> dict[Name, Any]:
 
 def _name(names: Sequence[str], position: int) -> Name:
     return names[position] if position < len(names) else position
-
-
-def _differ_in_strides(values: Sequence[Any]) -> bool:
-    return all(isinstance(one, torch.Tensor) for one in values) and len({one.stride() for one in values}) > 1
 
 
 def _marked_dims(values: Sequence[Any]) -> tuple[int, ...]:

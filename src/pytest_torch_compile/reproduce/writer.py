@@ -310,19 +310,19 @@ def _is_like(twin: torch.nn.Module, module: torch.nn.Module) -> bool:
         named = [*one.named_parameters(), *one.named_buffers()]
         return {name: tuple(tensor.shape) for name, tensor in named}
 
+    def holds_weights(value: Any) -> bool:
+        items = value if isinstance(value, (list, tuple)) else ()
+        return any(callable(item) or isinstance(item, torch.Tensor) for item in items)
+
     def plain(one: torch.nn.Module) -> dict[str, str]:
         kept = {name: value for name, value in vars(one).items() if name not in _INTERNALS}
-        return {name: repr(value) for name, value in kept.items() if not callable(value) and not _holds_weights(value)}
+        return {name: repr(value) for name, value in kept.items() if not callable(value) and not holds_weights(value)}
 
     dtypes = {(t.dtype, t.device) for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()}
     grads = {p.requires_grad for p in module.parameters()}
     hooked = type(module).forward is not getattr(module.forward, "__func__", None)
     uniform = len(dtypes) < 2 and len(grads) < 2
     return uniform and not hooked and tensors(twin) == tensors(module) and plain(twin) == plain(module)
-
-
-def _holds_weights(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and any(callable(item) or isinstance(item, torch.Tensor) for item in value)
 
 
 def _scalar(value: Any) -> str:
