@@ -138,11 +138,13 @@ class Child:
         called with the number of results, from time to time and when the child has ended. When the child ends, all
         processes that it started are terminated.
         """
-        with TemporaryFolder("torch-compile-child-") as place:
+        with TemporaryFolder("torch-compile-child-") as place, contextlib.ExitStack() as at_end:
             # A file instead of a pipe, because a process left behind by the child would keep a pipe open.
             output = place / "output"
             job = replace(self.job, results=str(place / "results.jsonl"), stacks=str(place / "stacks"))
             process, parent = self._start(job, output, environment or {})
+            # A child that is not dead yet removes the folder once the pipe is closed, so close the pipe at the end.
+            at_end.callback(os.close, parent)
 
             def count() -> None:
                 lines = _text(Path(job.results)).splitlines(keepends=True)
@@ -160,7 +162,6 @@ class Child:
                 status, why = None, str(error)
             finally:
                 end(process)
-                os.close(parent)
             said = [line for line in _text(Path(job.results)).splitlines(keepends=True) if line.endswith("\n")]
             text = "\n".join(filter(None, [_text(output), why]))
             # A killed child may have left a partial line.
