@@ -143,6 +143,7 @@ def agents(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("new_interpreters")  # the test looks for processes by their parents
 def test_two_agents_make_one_report_and_end_when_one_of_them_is_killed(agents):
     agents.wait_for("waits-0", "waits-1")
     victim, other = agents.processes if rank_of(agents, 0) == 1 else reversed(agents.processes)
