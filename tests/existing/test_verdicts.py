@@ -64,8 +64,9 @@ def test_target_with_a_stopped_check_works_so_far():
     assert row.verdict == "works"
 
 
-def test_every_kind_that_needs_no_limit_has_a_verdict():
-    for kind in set(FINDING_KINDS) - set(get_args(Slower)):
+def test_a_target_with_a_finding_of_any_kind_does_not_count_as_working():
+    assert set(FINDING_KINDS) - set(get_args(Slower)) == set(verdicts._VERDICT_OF)
+    for kind in FINDING_KINDS:
         report = CompileReport("somelib.Layer", "default", "eager", "2.13", "cpu")
         report.findings = [Finding(kind, "message")]
         assert verdicts.verdict_of(report) not in verdicts.PASSING

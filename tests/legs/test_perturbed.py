@@ -25,6 +25,16 @@ def test_a_half_type_moves_by_single_steps_in_few_places(dtype):
     assert float(off.max()) <= torch.finfo(dtype).eps
 
 
+def test_numbers_stored_in_inference_mode_serve_training():
+    shaking._stored_steps.cache_clear()
+    x = torch.ones(100, requires_grad=True)
+    with torch.inference_mode(), PerturbedRounding(1):
+        assert not torch.equal(x * 1, x)
+    with PerturbedRounding(1):
+        (x * x).sum().backward()
+    assert not torch.equal(x.grad, torch.full((100,), 2.0))
+
+
 def test_fp32_moves_by_about_an_eps():
     x = torch.ones(100, 100)
     with PerturbedRounding(1):

@@ -26,7 +26,7 @@ WORKS, SO_FAR, NOT_OBSERVABLE, RECOMPILES, BREAKS, FAILS, STATE, WRONG, UNCHECKE
 # From best to worst. ``baselines/entries.py`` lists the results that a baseline may contain.
 VERDICTS = (UNCHECKED, WORKS, SO_FAR, NOT_OBSERVABLE, RECOMPILES, BREAKS, FAILS, STATE, WRONG)
 PASSING = (UNCHECKED, WORKS, SO_FAR)
-# Every kind of finding, apart from the kinds that need a limit or a speed test.
+# Every kind of finding, apart from the kinds that need a limit or a speed test, which do not occur in these checks.
 _VERDICT_OF: dict[str, str] = {
     **dict.fromkeys((*get_args(WrongResult), *get_args(BrokenPromise)), WRONG),
     "state": STATE,
@@ -111,7 +111,8 @@ def _row(name: str, results: list[Checked], left_out: dict[str, int], idle: int,
 
 def verdict_of(report: CompileReport) -> str:
     """Return the result of one check, such as "breaks", according to the check's worst finding."""
-    found = [_VERDICT_OF[finding.kind] for finding in report.findings if finding.kind in _VERDICT_OF]
+    # A target with a finding of another kind must not count as working.
+    found = [_VERDICT_OF.get(finding.kind, NOT_OBSERVABLE) for finding in report.findings]
     return max(found, key=VERDICTS.index, default=WORKS)
 
 
@@ -121,7 +122,7 @@ def _detail(row: Row, package: str) -> str:
     """
     if row.verdict == WORKS:
         return ""
-    worst = next(one for one in row.findings if _VERDICT_OF.get(one.kind) == row.verdict)
+    worst = next(one for one in row.findings if _VERDICT_OF.get(one.kind, NOT_OBSERVABLE) == row.verdict)
     if row.verdict == BREAKS:
         places: dict[str, GraphBreak] = {}
         for found in (found for report in row.reports for found in report.graph_breaks):
