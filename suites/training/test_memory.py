@@ -46,7 +46,7 @@ def test_forward_saves_less_for_backward(backend):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="the peak can be measured only on a CUDA device")
 def test_peak_is_lower_than_eager():
-    step, batch = published_step(layers=2), on_device(published_captions([256] * 64))
+    step, batch = published_step(layers=2), on_device(published_captions([256] * 16))
 
     sample = measure_compile(step, kwargs=batch, seconds=0.2, compile=partial(module, compile=torch.compile))
 

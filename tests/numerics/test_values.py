@@ -485,9 +485,27 @@ class TestOverflow:
         compiled = self.overflown(eager * 1.1, 3)
         assert kinds(compare(eager, compiled, true * 100, perturbed=[self.overflown(eager, 3)])) == ["numerics"]
 
+    def test_close_to_the_largest_number_an_element_may_be_infinite(self, true, eager):
+        true = (true * 100).index_fill(0, torch.tensor([3]), 4e4)
+        eager = true.half()
+        assert not compare(eager, self.overflown(eager, 3), true, perturbed=[eager]).findings
+        assert not compare(self.overflown(eager, 3), eager, true, perturbed=[self.overflown(eager, 3)]).findings
+        for wrong in (self.overflown(eager, 4), eager.index_fill(0, torch.tensor([3]), float("nan"))):
+            assert kinds(compare(eager, wrong, true, perturbed=[eager] * 8)) == ["numerics"]
+
     def test_half_types_of_wide_range_do_not_overflow(self, true, eager):
         compiled = self.overflown(eager.bfloat16(), 3)
         assert kinds(compare(eager.bfloat16(), compiled, true * 100, perturbed=[compiled])) == ["numerics"]
+
+
+@pytest.mark.parametrize(("ulps", "passes"), [(2, True), (4, False)])
+def test_gradients_that_float16_rounds_to_zero_may_be_off_by_some_subnormal_numbers(true, ulps, passes):
+    truth, smallest = true.double() * 1e-9, torch.finfo(torch.float16).smallest_normal * 2.0**-10
+    signs = torch.randn(true.shape, generator=torch.Generator().manual_seed(1)).sign()
+    compiled = (signs * ulps * smallest).half()
+    found = measure.errors(eager=torch.zeros_like(compiled), compiled=compiled, truth=truth)
+    level = rule.Level(relative=1e-3, scale=found.rms_reference)
+    assert all(measured.ratio <= 1 for measured in rule.against_reference(found, torch.float16, level)) == passes
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,10 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .dispatch_mode import PausableMode, is_higher_order
 from .float_types import is_packed
+from .narrow_rounding import NarrowRounding, narrow_steps, sum_before_rounding
 from .sum_errors import PRODUCTS, Errors, errors_of
 
 _TABLE = "_pytest_torch_compile_table"
-# One in this many elements of a 16-bit tensor changes by one ulp. Rounding to nearest has about the same variance.
-HALF_TYPE_SHARE = 12
 # A different order of summation changes an fp32 sum by about this many multiples of eps.
 WIDE_EPS = 1.0
 # TF32 keeps ten mantissa bits, so rounding to TF32 changes a number by at most half an ulp of TF32.
@@ -70,6 +69,7 @@ class PerturbedRounding(PausableMode):
         self._truncating = TRUNCATING[seed % len(TRUNCATING)]
         self._generators: dict[torch.device, torch.Generator] = {}
         self._positions = random.Random(seed)
+        self._narrow = NarrowRounding(seed)
         self._optimizers = _PerturbedSteps(seed)
 
     def __enter__(self) -> Any:
@@ -84,7 +84,10 @@ class PerturbedRounding(PausableMode):
         takes_tf32 = not self.is_paused and _takes_tf32(func)
         if takes_tf32:
             args = tree_map_only(torch.Tensor, self._as_tf32, args)
+        unrounded = None if self.is_paused else sum_before_rounding(func, args, kwargs or {})
         result = func(*args, **(kwargs or {}))
+        if unrounded is not None:
+            self._narrow.round_again(unrounded, result)
         results = [leaf for leaf in tree_leaves(result) if type(leaf) is torch.Tensor]
         if _is_table(func, args):
             for tensor in results:
@@ -99,22 +102,20 @@ class PerturbedRounding(PausableMode):
 
     def _perturb(self, tensor: torch.Tensor, func: Any, args: Any, kwargs: Any) -> None:
         """Perturb an op's result, in place."""
-        errors = Errors()
-        if tensor.dtype in _WIDE and not is_higher_order(func):
-            errors = errors_of(func, args, kwargs, tensor)
+        if tensor.dtype not in _WIDE:
+            signs = self._narrow.signs(tensor, self._noise)
+            for part, *sign in _parts(tensor, *signs):
+                wide = part.float()
+                _store(part, self._narrow.moved(wide, self._steps(part), sign, part.dtype), wide)
+            return
+        errors = Errors() if is_higher_order(func) else errors_of(func, args, kwargs, tensor)
         shared = [(one, self._steps(tensor.new_empty(errors.groups))) for one in errors.shared]
         for part, *factors in _parts(tensor, *errors.independent, *chain(*shared)):
-            wide = part if part.element_size() >= 4 else part.float()
             own, common = factors[: len(errors.independent)], factors[len(errors.independent) :]
-            moved = torch.addcmul(wide, math.prod(own[1:], start=own[0]) if own else wide, self._steps(part))
+            moved = torch.addcmul(part, math.prod(own[1:], start=own[0]) if own else part, self._steps(part))
             for error, noise in zip(common[::2], common[1::2], strict=True):
                 moved.addcmul_(error, noise)
-            moved = moved.to(part.dtype).to(wide.dtype)
-            # A step must not turn the largest number into inf. The sum of a part shows this faster on a CPU, where it
-            # can be read without waiting.
-            if not part.is_cpu or not math.isfinite(moved.sum()):
-                moved = torch.where(moved - moved == 0, moved, wide)
-            part.copy_(moved)
+            _store(part, moved, part)
 
     def _steps(self, part: torch.Tensor) -> torch.Tensor:
         """Return random relative changes for all elements of a tensor."""
@@ -159,6 +160,15 @@ def _split(tensors: tuple[torch.Tensor, ...]) -> Iterator[tuple[torch.Tensor, ..
             yield from _split(tuple(one[0] for one in part))
         else:
             yield part
+
+
+def _store(part: torch.Tensor, moved: torch.Tensor, before: torch.Tensor) -> None:
+    """Write the perturbed numbers into a part. The largest number must not become inf."""
+    moved = moved.to(part.dtype).to(before.dtype)
+    # On a CPU, the sum of a part shows faster whether all numbers are finite, because it can be read without waiting.
+    if not part.is_cpu or not math.isfinite(moved.sum()):
+        moved = torch.where(moved - moved == 0, moved, before)
+    part.copy_(moved)
 
 
 def _is_table(func: Any, args: Any) -> bool:
@@ -216,15 +226,10 @@ def _may_be_tf32(operand: torch.Tensor) -> bool:
 
 
 def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Turn uniform noise into the relative change of each element: for 16-bit and narrower dtypes, one ulp for a few
-    elements; for wider dtypes, a small change for every element.
-    """
-    eps = torch.finfo(dtype).eps
+    """Turn uniform noise into the relative change of each element."""
     if dtype in _WIDE:
-        return noise.sub_(0.5).mul_(2 * 3**0.5 * WIDE_EPS * eps).to(dtype)
-    # 0.75 eps of a value is 0.75 to 1.5 ulps, which becomes one ulp after rounding.
-    edge = 0.5 / HALF_TYPE_SHARE
-    return ((noise > 1 - edge).to(torch.float32) - (noise < edge).to(torch.float32)) * (0.75 * eps)
+        return noise.sub_(0.5).mul_(2 * 3**0.5 * WIDE_EPS * torch.finfo(dtype).eps).to(dtype)
+    return narrow_steps(noise, dtype)
 
 
 @functools.cache

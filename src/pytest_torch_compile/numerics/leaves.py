@@ -303,20 +303,28 @@ class _PerturbedLimits:
 
 
 class Overflow:
-    """A record of the elements that are finite in at least one eager run, and of the elements that are finite in all
-    eager runs.
+    """A record of the elements that are finite in at least one eager run, of the elements that are finite in all eager
+    runs, and of the elements that are close to the largest number in at least one eager run.
     """
 
     def __init__(self, eager: torch.Tensor) -> None:
         self._sometimes = self._always = eager.isfinite()
+        self._close = _close_to_overflow(eager)
 
     def add(self, run: torch.Tensor) -> None:
-        """Record which elements are finite in another eager run."""
+        """Record the elements of another eager run."""
         finite = run.isfinite()
         self._sometimes, self._always = self._sometimes | finite, self._always & finite
+        self._close = self._close | _close_to_overflow(run)
 
     def explains(self, compiled: torch.Tensor) -> bool:
         """Return whether, for each element, at least one eager run agrees with the compiled run on whether the element
-        is finite.
+        is finite. An element that is close to the largest number in one run may be infinite in another run.
         """
-        return bool(torch.where(compiled.isfinite(), self._sometimes, ~self._always).all())
+        may_be_finite = self._sometimes | _close_to_overflow(compiled)
+        may_be_infinite = ~self._always | (self._close & compiled.isinf())
+        return bool(torch.where(compiled.isfinite(), may_be_finite, may_be_infinite).all())
+
+
+def _close_to_overflow(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.isfinite() & (tensor.abs() > rule.CLOSE_TO_OVERFLOW * torch.finfo(tensor.dtype).max)

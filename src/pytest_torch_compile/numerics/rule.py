@@ -39,6 +39,11 @@ STORE_RMS_EPS = 0.25
 # code sums in float32, for example in batch statistics on a CPU.
 FLOAT32_RMS_EPS = 2.0
 
+# Numbers below the smallest normal number have an absolute rounding error. Limits assume an error in eager of at least
+# this many multiples of the smallest subnormal number. This matters for float16: gradients of a loss that is not scaled
+# can be so small that eager's happen to be rounded to zero.
+SUBNORMAL_OWN = 2.0
+
 # In a tensor with fewer elements than this, eager's relative error may be small by chance. Therefore, the limit is
 # based on at least the median relative error of the tensor's section (such as the outputs or the gradients).
 SMALL = 64
@@ -76,6 +81,8 @@ PERTURBED_SCALE = 2.0
 # failed. The factor is larger for gradients, which are most affected by gates such as ReLU.
 PATIENCE = 4
 HOPELESS, HOPELESS_GRADIENT = 5.0, 1e5
+# A float16 number larger than this fraction of the largest one may be infinite in another run.
+CLOSE_TO_OVERFLOW = 0.5
 # Limit as a multiple of the largest difference between eager and a run with perturbed rounding; used if there is no
 # reference.
 PERTURBED_ALONE = 2.0
@@ -152,7 +159,8 @@ def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[
     # A tensor that is zero up to rounding has no meaningful scale.
     cancels = scale <= ZERO_EPS * step * level.scale
     # Eager's error, but at least the rounding error of the dtype.
-    own = max(errors.rms_eager, floor_eps(dtype) * step * scale)
+    smallest = step * float(torch.finfo(real_dtype(dtype)).tiny)
+    own = max(errors.rms_eager, floor_eps(dtype) * step * scale, SUBNORMAL_OWN * smallest)
     if errors.count < SMALL:
         own = max(own, level.relative * scale)
     if cancels:
