@@ -55,6 +55,11 @@ def test_only_sums_of_16_bit_numbers_are_computed_again():
     assert sum_before_rounding(torch.ops.aten.mul.Tensor, (x, x), {}) is None
 
 
+def test_ties_of_constants_are_not_rounded_again():
+    with PerturbedRounding(0):
+        assert torch.equal(torch.ones(100, dtype=torch.bfloat16) + 2**-8, torch.ones(100, dtype=torch.bfloat16))
+
+
 @HALVES
 def test_an_odd_run_moves_a_channel_in_one_direction(dtype):
     x = 1 + torch.rand(4, 32, 64, 64, generator=torch.Generator().manual_seed(0)).to(dtype)

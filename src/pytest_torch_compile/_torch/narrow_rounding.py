@@ -28,6 +28,7 @@ SHARE = 12
 # changes the rounding of other numbers.
 TIE = 1 / 128
 _SIXTEEN_BITS = (torch.float16, torch.bfloat16)
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class NarrowRounding:
@@ -79,12 +80,11 @@ def sum_before_rounding(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     name = "" if is_higher_order(func) else func.overloadpacket.__name__.rstrip("_")
     if name not in ("add", "sub", "rsub") or "out" in kwargs:
         return None
-    first, second = args[:2]
-    if not isinstance(first, torch.Tensor) or first.dtype not in _SIXTEEN_BITS or first.layout is not torch.strided:
+    terms = [term for term in args[:2] if isinstance(term, torch.Tensor)]
+    if any(type(term) not in _PLAIN or term.dtype not in _SIXTEEN_BITS for term in terms):
         return None
-    if isinstance(second, torch.Tensor):
-        if second.dtype is not first.dtype:
-            return None
-        second = second.float()
-    result: torch.Tensor = getattr(torch, name)(first.float(), second, **kwargs)
+    if len({term.dtype for term in terms}) > 1 or any(term.layout is not torch.strided for term in terms):
+        return None
+    wide = [term.float() if isinstance(term, torch.Tensor) else term for term in args[:2]]
+    result: torch.Tensor = getattr(torch, name)(*wide, **kwargs)
     return result

@@ -84,12 +84,13 @@ class PerturbedRounding(PausableMode):
         takes_tf32 = not self.is_paused and _takes_tf32(func)
         if takes_tf32:
             args = tree_map_only(torch.Tensor, self._as_tf32, args)
-        unrounded = None if self.is_paused else sum_before_rounding(func, args, kwargs or {})
+        is_table = _is_table(func, args)
+        unrounded = None if self.is_paused or is_table else sum_before_rounding(func, args, kwargs or {})
         result = func(*args, **(kwargs or {}))
         if unrounded is not None:
             self._narrow.round_again(unrounded, result)
         results = [leaf for leaf in tree_leaves(result) if type(leaf) is torch.Tensor]
-        if _is_table(func, args):
+        if is_table:
             for tensor in results:
                 setattr(tensor, _TABLE, True)
         elif not self.is_paused and rounds(func):
