@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from ..baselines import schema
@@ -96,7 +97,7 @@ def summary(tests: Sequence[Mapping[str, Any]], exit_status: int) -> dict[str, A
         "graph_breaks": sum(len(check["graph_breaks"]) for check in checks),
         "recompiles": sum(len(check["recompiles"]) for check in checks),
         "regressions": sum(speed["outcome"] == "regressed" for test in tests for speed in test["speed"]),
-        "speedup": math.exp(sum(map(math.log, speedups)) / len(speedups)) if speedups else None,
+        "speedup": geometric_mean(speedups) if speedups else None,
     }
 
 

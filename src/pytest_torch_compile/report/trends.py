@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import geometric_mean
 from typing import Any
 
 from . import document
@@ -20,18 +21,14 @@ def of_run(history: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         "graph breaks": lambda tests: sum(t["breaks"] for t in tests),
         "recompiles": lambda tests: sum(t["recompiles"] for t in tests),
         "compile seconds": lambda tests: sum(t["compile_seconds"] for t in tests),
-        "speedup": _mean_speedup,
+        "speedup": lambda tests: (
+            geometric_mean(known) if (known := [t["speedup"] for t in tests if t["speedup"]]) else None
+        ),
     }
     for title, value in series.items():
         plot = _plot(title, [(at, value(list(at["tests"].values())), "passed") for at in history])
         if plot:
             yield plot
-
-
-def _mean_speedup(tests: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the geometric mean of the speedups, as in the summary."""
-    known = [test["speedup"] for test in tests if test["speedup"]]
-    return math.exp(sum(map(math.log, known)) / len(known)) if known else None
 
 
 def of_test(test: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
