@@ -185,7 +185,7 @@ def _place(uuid: str, room: int, stop: threading.Event) -> Iterator[None]:
     """
     while True:
         with first_free(f"place-{uuid}-{number}" for number in range(room)) as place:
-            if place:
+            if place and not stop.is_set():  # the place may be free because the result is certain
                 yield
                 return
         if stop.wait(POLL_SECONDS):
