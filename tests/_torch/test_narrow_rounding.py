@@ -35,7 +35,7 @@ def test_ties_are_rounded_in_the_direction_of_the_run(dtype, seed):
 
 @HALVES
 @pytest.mark.parametrize("function", [torch.add, torch.sub, torch.rsub, lambda x, y: x.add_(y), lambda x, y: x.sub_(y)])
-def test_sums_that_are_no_ties_are_rounded_as_before(dtype, function):
+def test_sums_that_are_not_ties_are_rounded_as_before(dtype, function):
     x, y = random(10_000).to(dtype), random(10_000, seed=1).to(dtype) / 8
     exact = function(x.double(), y.double())
     changed = {}

@@ -490,7 +490,8 @@ class TestOverflow:
         eager = true.half()
         assert not compare(eager, self.overflown(eager, 3), true, perturbed=[eager]).findings
         assert not compare(self.overflown(eager, 3), eager, true, perturbed=[self.overflown(eager, 3)]).findings
-        for wrong in (self.overflown(eager, 4), eager.index_fill(0, torch.tensor([3]), float("nan"))):
+        row = torch.tensor([3])
+        for wrong in (self.overflown(eager, 4), *(eager.index_fill(0, row, float(it)) for it in ("nan", "-inf"))):
             assert kinds(compare(eager, wrong, true, perturbed=[eager] * 8)) == ["numerics"]
 
     def test_half_types_of_wide_range_do_not_overflow(self, true, eager):

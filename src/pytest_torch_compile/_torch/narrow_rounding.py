@@ -45,13 +45,12 @@ class NarrowRounding:
         rounded.copy_(unrounded * (1 + self._tie * torch.finfo(rounded.dtype).eps))
 
     def signs(self, tensor: torch.Tensor, noise: Callable[[torch.Tensor], torch.Tensor]) -> Sequence[torch.Tensor]:
-        """Return the directions in which the channels of a tensor change, or nothing if each element has its own. The
-        channels are in dimension 1 of a batch of images, and in the last dimension of other tensors.
+        """Return the direction in which each channel of a tensor changes: 1 or -1, for each index of the channel
+        dimension. Return nothing if the elements of a channel change in different directions.
         """
         if not self._by_channel or tensor.dim() < 2:
             return ()
-        channel = 1 if tensor.dim() == 4 else tensor.dim() - 1
-        shape = [size if dim == channel else 1 for dim, size in enumerate(tensor.shape)]
+        shape = [size if dim == channel_dim(tensor) else 1 for dim, size in enumerate(tensor.shape)]
         return (noise(torch.empty(shape, device=tensor.device)).sub_(0.5).sign_(),)
 
     def moved(
@@ -64,6 +63,11 @@ class NarrowRounding:
         # The ulp of a subnormal number does not depend on the number. Exact zeros do not change.
         size = torch.where(size > 0, size.clamp(min=torch.finfo(dtype).tiny), size)
         return torch.addcmul(wide, size, steps.abs() * signs[0] if signs else steps)
+
+
+def channel_dim(tensor: torch.Tensor) -> int:
+    """Return the dimension of a tensor's channels: 1 for a batch of images, and the last dimension otherwise."""
+    return 1 if tensor.dim() == 4 else tensor.dim() - 1
 
 
 def narrow_steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -309,7 +309,7 @@ class Overflow:
 
     def __init__(self, eager: torch.Tensor) -> None:
         self._sometimes = self._always = eager.isfinite()
-        self._close = _close_to_overflow(eager)
+        self._close, self._sign = _close_to_overflow(eager), eager.sign()
 
     def add(self, run: torch.Tensor) -> None:
         """Record the elements of another eager run."""
@@ -319,10 +319,12 @@ class Overflow:
 
     def explains(self, compiled: torch.Tensor) -> bool:
         """Return whether, for each element, at least one eager run agrees with the compiled run on whether the element
-        is finite. An element that is close to the largest number in one run may be infinite in another run.
+        is finite. An element that is close to the largest number in one run may be infinite in another run, with the
+        same sign.
         """
-        may_be_finite = self._sometimes | _close_to_overflow(compiled)
-        may_be_infinite = ~self._always | (self._close & compiled.isinf())
+        same_sign = compiled.sign() == self._sign
+        may_be_finite = self._sometimes | (_close_to_overflow(compiled) & same_sign)
+        may_be_infinite = ~self._always | (self._close & compiled.isinf() & same_sign)
         return bool(torch.where(compiled.isfinite(), may_be_finite, may_be_infinite).all())
 
 

@@ -9,6 +9,8 @@ from typing import Literal
 
 import torch
 
+from .._torch.narrow_rounding import channel_dim
+
 PIECE = 1 << 20  # large tensors are split into pieces of at most this many elements; non-contiguous pieces are copied
 # Number of float64 elements in a block on a CPU. A block must fit in a core's cache. It must have fewer than 32,768
 # elements: from that size on, torch starts threads, and starting them takes longer than processing the block. On other
@@ -222,8 +224,7 @@ def _add_channels(result: Errors, eager: torch.Tensor, compiled: torch.Tensor, t
     complete = result.count == truth.numel() and not truth.dtype.is_complex
     if truth.dim() < 2 or truth.numel() > PIECE or not complete:
         return
-    # The channels of a batch of images are in dimension 1, and the features of other tensors in the last dimension.
-    channel = 1 if truth.dim() == 4 else truth.dim() - 1
+    channel = channel_dim(truth)
     others = [dim for dim in range(truth.dim()) if dim != channel]
     result.channels = truth.shape[channel]
     result.rows = truth.numel() // result.channels
