@@ -387,6 +387,26 @@ def test_warm():
     project(COMPILED + tests).assert_outcomes(passed=2)
 
 
+def test_guard_keeps_what_its_own_test_compiled_after_a_reset(project):
+    project.tester.makepyfile(helping="import torch\n" + GUARDED)
+    project.tester.syspathinsert()
+    tests = """
+def other(x):
+    return x.cos() * 2
+
+def test_first():
+    compiled(torch.ones(4))
+
+def test_as_many_functions_as_before():
+    import helping
+    torch.compiler.reset()
+    warm = torch.compile(other, backend="eager")
+    warm(torch.ones(4))
+    assert helping.guarded(warm, 4, 5, max_recompiles=1) == (1, 1)
+"""
+    project(COMPILED + tests).assert_outcomes(passed=2)
+
+
 def test_tests_without_a_guard_keep_what_earlier_ones_compiled(project):
     tests = """
 graphs = []

@@ -70,7 +70,8 @@ def first_guard(item: pytest.Item) -> None:
     if starts_fresh(item):
         return
     before = item.stash[_COMPILED_BEFORE]
-    if len(compiled_codes()) == len(before):
+    earlier = set(map(id, before))  # equal code objects need not be the same
+    if all(id(code) in earlier for code in compiled_codes()):
         reset()
     else:
         drop(before)
