@@ -147,6 +147,7 @@ MAKE_AFRESH = (
     "the result with Tolerances(ignored=[...])"
 )
 LONGER = "if the check is only slow, raise the limit with --compile-timeout; otherwise try backend='eager'"
+RANKS_WAIT = "if ranks are waiting in a collective, find the rank that did not call it; otherwise extend the timeout"
 ISOLATE = "use --compile-isolate to terminate a test that hangs and continue with the next test"
 CREATE_ON_DEVICE = (
     "create the tensor on the device of the inputs, for example torch.zeros(n, device=x.device), or register it as a "
@@ -173,6 +174,8 @@ LOOK_FOR_A_DEFECT = (
     "the difference is larger than rounding errors, so look for a bug; a looser tolerance would only hide it. To "
     f"find the cause, {FIND_STAGE}"
 )
+CHECK_IN_FLOAT64 = "to find smaller errors, check the code in float64"
+TURN_TF32_OFF = "to find smaller errors, set torch.backends.cudnn.allow_tf32 = False, or check the code in float64"
 LOST_WRITE = "return the new value instead of writing it in place, or write it to the tensor itself with copy_()"
 UNEXPECTED_WRITE = "clone the tensor before passing it to the compiled function"
 ONE_SIDED_GRADIENT = (

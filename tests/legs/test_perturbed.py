@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -272,6 +274,36 @@ def test_a_gate_that_rounding_shuts_is_no_finding_and_is_told(shut):
     report = check_compile(module, x, train=True, backend="eager")
     assert report.numerics.ill_conditioned == shut
     assert ("no larger than the errors of eager runs with perturbed" in str(failure_text(report))) == bool(shut)
+
+
+class Variance(nn.Module):
+    """Compiled code adds a relative error to the mean of the squares, which cancels."""
+
+    def __init__(self, error: float) -> None:
+        super().__init__()
+        self.error = error
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        squares = x.square() * (1 + self.error if torch.compiler.is_compiling() else 1)
+        return squares.mean(-1) - x.mean(-1).square()
+
+
+def test_an_output_that_passes_with_a_large_error_is_mentioned():
+    torch.manual_seed(0)
+    report = check_compile(Variance(1e-7), 1000 + torch.randn(64, 256), backend="eager")
+    (remark,) = report.remarks
+    assert re.fullmatch(r"output passes with an error of [\d.]+%, because the code amplifies.*in float64", remark)
+
+
+def test_the_small_error_of_code_that_does_not_amplify_rounding_is_not_mentioned():
+    torch.manual_seed(0)
+    assert not check_compile(Variance(1e-7), torch.randn(64, 256), backend="eager").remarks
+
+
+def test_gradients_that_consist_of_rounding_errors_are_not_mentioned():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
+    assert not check_compile(model, torch.randn(4, 3, 8, 8), train=True).remarks
 
 
 def test_gates_that_no_rounding_shuts_together_are_a_finding():

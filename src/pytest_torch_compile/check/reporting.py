@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from .. import advice
 from .._torch import support
 from ..budget import Budget
 from ..findings import CompileReport, NumericsReport, Reference
@@ -67,7 +68,19 @@ def _remarks(check: Check, run: ComparedRun) -> list[str]:
     paths |= {path for comparison in run.comparisons for path in comparison.ignored}
     unmatched = check.tolerances.unmatched(paths)
     unused = [f"tolerances: the pattern {pattern!r} matched no value in this check" for pattern in unmatched]
-    return [*check.compiling.remarks, *_unused_breaks(check.budget, run.seen), *unused]
+    large = list(_large_errors(run.comparisons))
+    return [*check.compiling.remarks, *_unused_breaks(check.budget, run.seen), *unused, *large]
+
+
+def _large_errors(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Yield a line for each output that passes although its error is large, with the largest error of all calls."""
+    largest: dict[str, float] = {}
+    for leaf in (leaf for comparison in comparisons for leaf in comparison.leaves if leaf.ok and leaf.large_error):
+        largest[leaf.path] = max(leaf.large_error, largest.get(leaf.path, 0.0))
+    uses_tf32 = torch.cuda.is_initialized() and torch.backends.cudnn.allow_tf32
+    hint = advice.TURN_TF32_OFF if uses_tf32 else advice.CHECK_IN_FLOAT64
+    for path, error in largest.items():
+        yield f"{path} passes with an error of {error:.1%}, because the code amplifies rounding errors; {hint}"
 
 
 def _unused_breaks(budget: Budget, seen: Observation) -> Iterator[str]:

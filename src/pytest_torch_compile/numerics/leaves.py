@@ -40,6 +40,8 @@ class LeafVerdict:
     ``reference`` are the values of this element in the eager, compiled and reference runs. ``rule`` is ``given`` if the
     user chose the tolerance.
 
+    ``large_error`` is the relative error of an output if the report mentions it although the output passes, else 0.
+    It is always 0 for gradients, because correct gradients may consist only of rounding errors.
     ``nonfinite`` is true if NaN or infinity occur at different positions in compiled code than in eager.
     ``perturbed_runs`` counts the eager runs with perturbed rounding that widened the limits. ``compared`` is False if
     two eager runs differ by more than rounding; in this case, a passing result proves little.
@@ -54,6 +56,7 @@ class LeafVerdict:
     reference: Scalar | None = None
     differing: int = 0
     elements: int = 0
+    large_error: float = 0.0
     nonfinite: bool = False
     perturbed_runs: int = 0
     compared: bool = True
@@ -196,8 +199,12 @@ def _judge_by_reference(failing: Sequence[Pair], pairs: Sequence[Pair], truth: V
             continue
         found = measured[pair.path]
         measures = rule.against_reference(found, dtype, levels.get(pair.section, overall))
-        verdict = replace(verdict, rule="fp64", measures=tuple(measures))
+        verdict = replace(verdict, rule="fp64", measures=tuple(measures), large_error=_large_error(pair, found))
         result.verdicts[pair.path] = _at(found.worst, verdict, pair, truth[pair.path])
+
+
+def _large_error(pair: Pair, found: Errors) -> float:
+    return rule.mentioned(found, pair.eager.dtype) if pair.section == "output" else 0.0
 
 
 def _errors(pair: Pair, truth: Values) -> Errors | None:
@@ -292,7 +299,13 @@ class _PerturbedLimits:
             measures = rule.widened(self._before.measures, self._runs, gradient=self.pair.section in GRADIENTS)
         else:
             measures = rule.widened_alone(self._runs)
-        self.verdict = replace(self._before, measures=tuple(measures), nonfinite=False, perturbed_runs=len(self._runs))
+        self.verdict = replace(
+            self._before,
+            measures=tuple(measures),
+            large_error=_large_error(self.pair, self._runs[0]),
+            nonfinite=False,
+            perturbed_runs=len(self._runs),
+        )
         return self.verdict
 
     @property

@@ -70,6 +70,11 @@ CHANNEL_NOISY = ((4096, 2.0), (1024, 2.5), (0, 4.0))
 UNRELATED = {torch.float64: 1e-6, torch.float32: 1e-2}
 UNRELATED_OTHER = 0.5
 
+# If the error of an output that passes, relative to the root mean square of the reference, is larger than this, the
+# report mentions it: the code amplifies rounding errors, so that a defect of the same size would pass too.
+MENTIONED = {torch.float64: 1e-2, torch.float32: 1e-2}
+MENTIONED_OTHER = 0.1
+
 # Limits as multiples of the largest error in eager runs with perturbed rounding. The multiples are larger for signed
 # errors, which vary more.
 PERTURBED = 1.1
@@ -151,6 +156,12 @@ class Level:
     def is_unrelated(self, dtype: torch.dtype) -> bool:
         """Return whether the reference cannot be compared with eager, for example because its random numbers differ."""
         return self.relative > UNRELATED.get(real_dtype(dtype), UNRELATED_OTHER)
+
+
+def mentioned(errors: Errors, dtype: torch.dtype) -> float:
+    """Return the relative error of the compiled run if the report mentions an error of this size, else 0."""
+    relative = errors.rms_compiled / errors.rms_reference if errors.rms_reference else 0.0
+    return relative if relative > MENTIONED.get(real_dtype(dtype), MENTIONED_OTHER) else 0.0
 
 
 def against_reference(errors: Errors, dtype: torch.dtype, level: Level) -> list[Measured]:
