@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from ..observation import Deviation
+from ..observation import Deviation, Location
 from .user_lines import is_torch
 
 _CONFIGS = ("torch._dynamo.config", "torch._inductor.config", "torch._functorch.config")
@@ -93,7 +93,7 @@ def _set_at_import(setting: str, modules: Iterable[str]) -> str:
             continue
         for number, line in enumerate(linecache.getlines(file), 1):
             if sets.match(line):
-                return f"set when {module} was imported ({file}:{number})"
+                return f"set when {module} was imported ({Location(file, number).shown()})"
     return ""
 
 

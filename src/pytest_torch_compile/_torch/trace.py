@@ -36,7 +36,7 @@ from .graph_text import graph_ops
 from .guard_context import GuardContext
 from .stack import CodeKey, Running, inlined_now, whole_stack
 from .trace_log import TraceListener, listen, listen_no_more, not_captured, trace_logger
-from .user_lines import function_name, is_library, is_torch, parse_stack, resumed_at, user_location
+from .user_lines import function_name, is_library, is_torch, resumed_at
 
 _LIMIT = re.compile(r"recompile[ _]?limit|cache_size_limit|RecompileLimit", re.I)
 _BREAK_ERRORS = ("Unsupported", "SkipFrame", "UserError", "StepUnsupported", "UncapturedHigherOrderOpError")
@@ -390,12 +390,3 @@ def _cudagraph_skips() -> int:
     from torch._dynamo.utils import counters
 
     return int(counters["inductor"]["cudagraph_skips"])
-
-
-def error_location(error: BaseException) -> Location | None:
-    """Return the line of user code at which dynamo raised an exception, or None if the line is unknown."""
-    frames = parse_stack(str(error))
-    real = getattr(error, "real_stack", None)
-    if not frames and real:
-        frames = [Location(f.filename, f.lineno or 0, function_name(f.name), f.line or "") for f in real]
-    return user_location(frames) if frames else None

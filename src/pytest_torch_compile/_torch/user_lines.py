@@ -82,6 +82,15 @@ def user_location(frames: list[Location]) -> Location:
     return Location(user.file, user.line, user.function, user.source, library)
 
 
+def error_location(error: BaseException) -> Location | None:
+    """Return the line of user code at which dynamo raised an exception, or None if the line is unknown."""
+    frames = parse_stack(str(error))
+    real = getattr(error, "real_stack", None)
+    if not frames and real:
+        frames = [Location(f.filename, f.lineno or 0, function_name(f.name), f.line or "") for f in real]
+    return user_location(frames) if frames else None
+
+
 def is_torch(file: str) -> bool:
     """Return whether a file belongs to torch or to Triton, torch's compiler for GPU kernels. Torch and Triton may be
     installed packages, or may be imported from a source folder.

@@ -13,7 +13,7 @@ from .._torch.deviations import deviations
 from .._torch.error_text import error_summary, usage_error
 from .._torch.guards import parse_guard, readable
 from .._torch.machine_faults import machine_fault
-from .._torch.trace import error_location
+from .._torch.user_lines import error_location
 from ..findings import CompileUsageError, Finding
 from ..numerics import CallRecord
 from ..observation import Deviation, Location, Observation

@@ -8,7 +8,7 @@ from dataclasses import replace
 from .. import advice
 from .._torch import support
 from .._torch.dynamic import sizes_become_dynamic
-from .._torch.trace import error_location
+from .._torch.user_lines import error_location
 from ..budget import Budget
 from ..findings import Finding, merged_over_calls
 from ..legs.check_record import Check

@@ -18,7 +18,7 @@ from ..events import running_check
 from .call_observer import CallObserver, Taken
 from .checking import Checked, Rules, checked
 from .ledger import Family, Ledger
-from .place import Parts, Place, place_of
+from .place import Parts, Place, place_of_call
 from .public_targets import Called, Targets
 from .recipes import NotWritten, Recipe, Recipes
 from .run_time import RunTime, minutes, now
@@ -111,7 +111,7 @@ class CallSelector:
             self._attend(frame)
 
     def _attend(self, frame: FrameType) -> None:
-        place = place_of(frame, self._targets.owns)
+        place = place_of_call(frame, self._targets.owns)
         called = self._targets.called(frame) if place is not None else None
         if place is None or called is None:
             return

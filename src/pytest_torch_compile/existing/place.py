@@ -37,7 +37,7 @@ class Place:
     wants_gradients: bool = False
 
 
-def place_of(frame: FrameType, is_inside: Callable[[str], bool]) -> Place | None:
+def place_of_call(frame: FrameType, is_inside: Callable[[str], bool]) -> Place | None:
     """Determine whether a check may run during a call. Return None if the package itself or a check made the call."""
     refused, wants = "", False
     outer = frame.f_back

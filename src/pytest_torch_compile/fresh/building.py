@@ -13,7 +13,7 @@ from .._torch import deployment
 from .._torch.error_text import error_summary, usage_error
 from .._torch.machine_faults import machine_fault
 from .._torch.sandbox import Sandbox, kept_rng
-from .._torch.trace import error_location
+from .._torch.user_lines import error_location
 from ..events import doing
 from ..findings import CompileUsageError, Finding
 from ..legs.calls import Call

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from .._torch import support
 from .._torch.error_text import error_summary
-from .._torch.trace import error_location
+from .._torch.user_lines import error_location
 from ..budget import Budget
 from ..check.counted_limits import Figure, Figures, limit_findings
 from ..check.judge import judge

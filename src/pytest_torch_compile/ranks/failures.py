@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from .. import advice
 from ..check.describe import rerun_command
 from ..findings import CompileCheckFailed, Finding
 from ..observation import Location
@@ -108,10 +109,9 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
             returned = [outcome.rank for outcome in outcomes]
             differing += left_early(seen, returned, [end.rank for end in running])
         place = next((end.place for end in running if end.place is not None), None)
-        hint = "if ranks are waiting in a collective, find the rank that did not call it; otherwise extend the timeout"
         ranks = tuple(end.rank for end in running)
         message = f"did not finish within {seconds:g} s"
-        findings = [Finding("exception", message, place, hint=hint, ranks=ranks, limit=seconds)]
+        findings = [Finding("exception", message, place, hint=advice.RANKS_WAIT, ranks=ranks, limit=seconds)]
     else:
         findings = merged(outcomes)
     if running:

@@ -149,7 +149,7 @@ def _of_checks(test: str, observed: Mapping[str, Any]) -> Iterator[Failure]:
 
 def cause_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Cause:
     """Return the cause of a finding, with details from its check: the break, the guard, the error or the stage."""
-    kind, where = str(finding["kind"]), place_of(finding["location"])
+    kind, where = str(finding["kind"]), portable_place(finding["location"])
     fault = check.get("fault") or {}
     if kind == "graph-break":
         here = [one["category"] for one in check["graph_breaks"] if one["location"] == finding["location"]]
@@ -202,10 +202,10 @@ def route_of(finding: Mapping[str, Any], check: Mapping[str, Any]) -> Route:
         return _OF_KIND[finding["kind"]]
     if finding["kind"] == "compile-error" and not finding["location"]:
         return _by_files(finding["evidence"], otherwise=Route.DYNAMO)
-    return _by_files(f"{finding['evidence']}\n{place_of(finding['location'])}")
+    return _by_files(f"{finding['evidence']}\n{portable_place(finding['location'])}")
 
 
-def place_of(location: Mapping[str, Any] | None) -> str:
+def portable_place(location: Mapping[str, Any] | None) -> str:
     """Return a location that does not depend on the environment or the line number: ``models/vit.py in forward``."""
     if not location:
         return ""
@@ -237,7 +237,7 @@ def _of_traceback(test: str, shown: Any) -> Failure:
     message = str(crash.get("message") or (named[-1:] or marked[:1] or plain[-1:])[0])
     places = [entry["data"].get("reprfileloc") or {} for entry in entries]
     files = [str(place["path"]) for place in places if "path" in place]
-    where = place_of({"file": files[-1]}) if files else ""
+    where = portable_place({"file": files[-1]}) if files else ""
     if re.match(r"worker '\w+' crashed while running", message):
         ended = "the test terminated its process"
         return Failure(test, Cause("crash", ended, test.partition("::")[0]), Route.OWN_CODE, ended, text)
