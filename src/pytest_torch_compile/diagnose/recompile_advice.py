@@ -91,7 +91,10 @@ def _candidates(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
             both = {"switches": (INTEGERS_OF_MODULES,), "dynamic": True}
             yield f"{written(INTEGERS_OF_MODULES)}, with dynamic=True", both
     if "dynamic-mark" in causes and not subject.work.dynamic_dims:
-        marked = {name: dims for name, seen in values.items() if (dims := _marked_dims(seen))}
+        marked: dict[str | int, tuple[int, ...]] = {}
+        for name, seen in values.items():
+            if dims := {dim for one in seen if isinstance(one, torch.Tensor) for dim in marked_dims(one)}:
+                marked[name] = tuple(sorted(dims))
         yield (
             f"dynamic_dims={{{_listed_dims(marked)}}}, which marks these dimensions as dynamic in every call",
             {"dynamic_dims": marked},
@@ -132,11 +135,6 @@ def _named(call: Call, names: Sequence[str]) -> dict[Name, Any]:
 
 def _name(names: Sequence[str], position: int) -> Name:
     return names[position] if position < len(names) else position
-
-
-def _marked_dims(values: Sequence[Any]) -> tuple[int, ...]:
-    """Return the dimensions of a tensor argument that are marked as dynamic in any call."""
-    return tuple(sorted({dim for one in values if isinstance(one, torch.Tensor) for dim in marked_dims(one)}))
 
 
 def _changing_dims(values: Sequence[Any], least: int) -> tuple[int, ...]:
