@@ -120,7 +120,7 @@ def test_skips_of_each_call_are_counted():
 
 def judged(runs, skips=()):
     seen = Observation(graphs=[Graph("f", ("sin",))], cudagraph_skips=list(skips), cudagraph_runs=runs)
-    return judge(seen, Budget(), aborted=False, cudagraphs=True, torch_limit=8)
+    return judge(seen, Budget(), compile_failed=False, cudagraphs=True, torch_limit=8)
 
 
 def test_warm_up_recording_and_replay_are_no_finding():

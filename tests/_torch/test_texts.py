@@ -78,7 +78,7 @@ def test_a_real_break_has_its_category_or_is_shown_whole(case, text):
 
 
 def evidence(seen: Observation) -> str:
-    return judge(seen, Budget(), aborted=True, cudagraphs=False, torch_limit=8)[0].evidence
+    return judge(seen, Budget(), compile_failed=True, cudagraphs=False, torch_limit=8)[0].evidence
 
 
 def test_an_invented_break_is_shown_as_it_is():

@@ -256,7 +256,7 @@ def test_a_break_that_may_follow_from_another_says_so_where_there_is_one(others,
     assert advice.for_break(found, [found, found] if others else [found]) == fix
     other = GraphBreak(Location("a.py", 2), "odd", "data-dependent branch", "gb-2")
     seen = Observation(graph_breaks=[found, *[other] * others])
-    first, *_ = judge(seen, Budget(), aborted=False, cudagraphs=False, torch_limit=8)
+    first, *_ = judge(seen, Budget(), compile_failed=False, cudagraphs=False, torch_limit=8)
     assert first.hint == fix
 
 

@@ -88,7 +88,7 @@ def exception():
 def cudagraph_skip():
     why = "skipping cudagraphs due to mutated inputs (1 instances)"
     seen = Observation(graphs=[Graph("scaled", ("torch.sin",))], cudagraph_skips=[why, why, "cpu device (x)"])
-    found = judge(seen, Budget(), aborted=False, cudagraphs=True, torch_limit=8)
+    found = judge(seen, Budget(), compile_failed=False, cudagraphs=True, torch_limit=8)
     report = CompileReport("scaled", "fullgraph", "inductor (reduce-overhead)", torch.__version__, "cuda:0")
     report.calls = [CallReport("call 1", "x f32[4]", "compiled, 1 graph")]
     report.observation, report.findings = seen, found

@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, check_compile, compile_guard, settings  # noqa: E402
-from pytest_torch_compile.check import time_limit  # noqa: E402
+from pytest_torch_compile.check import pipeline, time_limit  # noqa: E402
 from tests.plugin.projects import HEAD, other_process  # noqa: E402
 
 X = torch.ones(4)
@@ -21,6 +21,11 @@ LIMIT = 2.0
 
 
 def sine(x):
+    return x.sin()
+
+
+def breaking(x):
+    torch._dynamo.graph_break()
     return x.sin()
 
 
@@ -57,6 +62,13 @@ def timeout_of(check):
     assert signal.getsignal(time_limit.SIGNAL) is handler
     (finding,) = failed.value.findings
     return finding
+
+
+def test_a_diagnosis_that_hangs_is_noted_and_the_finding_stays(monkeypatch):
+    monkeypatch.setattr(pipeline, "diagnosis", lambda *_: time.sleep(600))
+    with pytest.raises(CompileCheckFailed, match="graph-break") as failed:
+        check_compile(breaking, X, backend="eager")
+    assert failed.value.report.remarks == ["the diagnosis did not finish within 2 s"]
 
 
 @pytest.mark.parametrize(

@@ -97,14 +97,14 @@ def note(seen: Observation, declared: Budget) -> None:
         current.found_recompiles = max(current.found_recompiles, len(seen.recompiles))
 
 
-def without_accepted(findings: list[Finding], seen: Observation, declared: Budget) -> list[Finding]:
+def without_accepted(findings: list[Finding], seen: Observation, budget: Budget) -> list[Finding]:
     """With ``--compile-accept``, return the findings without those for graph breaks and recompiles that exceed
-    ``declared``, because the running test accepts these. Otherwise, return all findings.
+    ``budget``, because the running test accepts these. Otherwise, return all findings.
     """
     if current is None or not current.accepting:
         return findings
     # A break without a location has no fingerprint and cannot be accepted.
-    named = any(b.fingerprint not in declared.accepted_breaks for b in seen.graph_breaks)
+    named = any(b.fingerprint not in budget.accepted_breaks for b in seen.graph_breaks)
     kinds = ("graph-break", "recompile") if named else ("recompile",)
     return [finding for finding in findings if finding.kind not in kinds]
 

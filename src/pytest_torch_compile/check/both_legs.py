@@ -43,10 +43,10 @@ def run_both_legs(check: Check) -> ComparedRun:
     settings_changed = deviations()
     with sandbox() as box:
         eager = eager_run(check.work, box)
-        run = _compiled_beside(eager, check, box)
+        run = _run_compiled(eager, check, box)
         if run.compile_error is not None and check.compiling.can_relax:
             # fullgraph stops at the first break, so a second run without fullgraph lists all breaks.
-            first, run = run, _compiled_beside(eager, replace(check, compiling=check.compiling.relaxed()), box)
+            first, run = run, _run_compiled(eager, replace(check, compiling=check.compiling.relaxed()), box)
             run.refused = first.compile_error
         if run.compile_error is None:
             run.figures.measured = measured_on_gpu(check.budget, check.work, check.compiling)
@@ -54,7 +54,7 @@ def run_both_legs(check: Check) -> ComparedRun:
     return run
 
 
-def _compiled_beside(eager: Eager, check: Check, box: Sandbox) -> ComparedRun:
+def _run_compiled(eager: Eager, check: Check, box: Sandbox) -> ComparedRun:
     """Discard code that was compiled earlier, and then run the calls with the compiled target. Compare each call with
     the eager run before the next call starts.
     """

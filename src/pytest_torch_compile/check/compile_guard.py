@@ -79,7 +79,7 @@ def compile_guard(
     # A block that the time limit has ended is incomplete, so its counts are not judged.
     if ended:
         acceptance.note(block.seen.during_warm_up(block.warmup), declared)
-        report.findings = findings_of_block(block, declared, budget, cudagraphs=cudagraphs)
+        report.findings = findings_of_block(block, budget, cudagraphs=cudagraphs)
     else:
         report.findings = limit.findings
     if settings.current.repro and report.findings:

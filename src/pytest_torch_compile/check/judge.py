@@ -30,7 +30,7 @@ def judge(
     seen: Observation,
     budget: Budget,
     *,
-    aborted: bool,
+    compile_failed: bool,
     cudagraphs: bool,
     torch_limit: int,
     deviations: Sequence[Deviation] = (),
@@ -39,8 +39,8 @@ def judge(
     dynamic: bool | None = None,
     stopped_at: Location | None = None,
 ) -> list[Finding]:
-    """Return the findings of one run. ``aborted`` is true if compilation raised an exception. In this case, no findings
-    are created for compile errors or a missing graph.
+    """Return the findings of one run. ``compile_failed`` is true if compilation raised an exception. In this case, no
+    findings are created for compile errors or a missing graph.
 
     ``expects_graphs`` is false if everything may have been compiled before the run. If ``warm`` is true, every graph
     must come from the compile cache. ``torch_limit`` is torch's recompile limit, and ``cudagraphs`` is true if CUDA
@@ -58,7 +58,7 @@ def judge(
     first_of_each_frame = {(f.frame, f.location): f for f in reversed(seen.fallbacks)}
     fallbacks = [_fallback(fallback, torch_limit) for fallback in reversed(first_of_each_frame.values())]
     findings += caused(fallbacks, deviations, LIMITS)
-    if not aborted:
+    if not compile_failed:
         setting = first_of(deviations, SWALLOWS)
         findings += [_compile_error(error, setting) for error in seen.errors]
         from_cache = seen.cache.fx_hits or seen.cache.aot_hits

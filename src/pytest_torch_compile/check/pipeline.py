@@ -52,7 +52,9 @@ def run_check(check: Check) -> CompileReport:
             check_ops(check.work, ops)
         with ops.explaining() if check.custom_ops else nullcontext():
             report = examine(check)
-    if report is None:  # the time limit was reached, or the eager run fails in a custom op that has a finding
+    # The context managers suppress two exceptions: the end of the time limit, and the exception of an eager run that
+    # fails in a custom op that has a finding.
+    if report is None:
         report = report_of(check, ComparedRun())
         report.findings = limit.findings
     if not any(finding.kind == "timeout" for finding in report.findings):
@@ -78,7 +80,8 @@ def _diagnose(report: CompileReport, remake: Remake, ops: CheckedOps) -> None:
     """Add the cause and tried fixes of a failure to the report, and write a script that reproduces the failure if the
     user asked for one.
     """
-    with chosen_time_limit():
+    with chosen_time_limit() as limit:
         report.diagnosis = diagnosis(report, remake)
         if report.findings or ops.findings:
             add_reproduction(report, remake)
+    report.remarks += [f"the diagnosis {finding.message}" for finding in limit.findings]

@@ -28,7 +28,7 @@ def findings_of(check: Check, run: ComparedRun) -> list[Finding]:
     judged = judge(
         without_expected(seen.during_warm_up(work.warmup), run.expected),
         budget,
-        aborted=run.compile_error is not None,
+        compile_failed=run.compile_error is not None,
         cudagraphs=compiling.wants_cudagraphs,
         torch_limit=compiling.more.get("recompile_limit") or support.recompile_limit(),
         deviations=run.deviations,
@@ -38,13 +38,15 @@ def findings_of(check: Check, run: ComparedRun) -> list[Finding]:
         stopped_at=error_location(run.refused) if run.refused is not None and support.FULLGRAPH_CAPTURES_MORE else None,
     )
     # fullgraph refuses accepted breaks too, which is not an error.
-    accepted = seen.graph_breaks and {b.fingerprint for b in seen.graph_breaks} <= set(budget.accepted_breaks)
-    error = run.compile_error or (run.refused if not judged and not accepted else None)
+    breaks = {b.fingerprint for b in seen.graph_breaks}
+    all_accepted = bool(breaks) and breaks <= set(budget.accepted_breaks)
+    error = run.compile_error or (run.refused if not judged and not all_accepted else None)
     if error is not None:
+        # The trace describes the same failure more precisely, with its location.
         known = {finding.kind for finding in judged}
         frame = seen.errors[-1].location if seen.errors else None
         judged += [finding for finding in error_findings(error, frame, run.deviations) if finding.kind not in known]
-    judged = acceptance.without_accepted(judged, seen, check.declared)
+    judged = acceptance.without_accepted(judged, seen, budget)
     judged += given_up(seen, run.expected, work.calls, budget)
     judged += _not_restored([path for one in run.comparisons for path in one.not_compared], run.not_restorable)
     judged += steady_findings(run.late, seen, work.warmup)
@@ -66,19 +68,17 @@ def _not_restored(paths: Sequence[str], objects: Sequence[str]) -> list[Finding]
     return [Finding("not-observable", message, None, detail, advice.MAKE_AFRESH)]
 
 
-def findings_of_block(block: Watched, declared: Budget, budget: Budget, *, cudagraphs: bool) -> list[Finding]:
-    """Judge the observations of a ``compile_guard`` block against its ``budget``. ``declared`` is the budget without
-    the breaks and recompiles that the running test accepts.
-    """
+def findings_of_block(block: Watched, budget: Budget, *, cudagraphs: bool) -> list[Finding]:
+    """Judge the observations of a ``compile_guard`` block against its budget, and return all findings."""
     seen = block.seen
     judged = judge(
         seen.during_warm_up(block.warmup),
         budget,
-        aborted=False,
+        compile_failed=False,
         cudagraphs=cudagraphs,
         torch_limit=support.recompile_limit(),
         deviations=block.deviations,
         expects_graphs=block.warmup is None or not seen.compiled_before,
     )
-    judged = acceptance.without_accepted(judged, seen, declared)
+    judged = acceptance.without_accepted(judged, seen, budget)
     return judged + limit_findings(budget, seen, block.figures) + steady_findings(block.late, seen, block.warmup)

@@ -38,7 +38,7 @@ Scalar = float | complex | int | bool
 class LeafVerdict:
     """The result for one tensor or number. ``index`` is the index of the worst element, and ``eager``, ``compiled`` and
     ``reference`` are the values of this element in the eager, compiled and reference runs. ``rule`` is ``given`` if the
-    user chose the tolerance.
+    check's tolerances contain one for this tensor.
 
     ``large_error`` is the relative error of an output if the report mentions it although the output passes, else 0.
     It is always 0 for gradients, because correct gradients may consist only of rounding errors.

@@ -67,7 +67,7 @@ def budget_findings(
     findings = judge(
         seen,
         limits,
-        aborted=raised,
+        compile_failed=raised,
         cudagraphs=cudagraphs,
         torch_limit=support.recompile_limit(),
         expects_graphs=not all(call.exceptions for call in calls),

@@ -37,6 +37,7 @@ from .transport import pack, unpack_value, user_modules
 
 # After one rank has failed, the other ranks have this many seconds to finish or fail.
 GRACE_SECONDS = 5.0
+# How long ranks that have finished may take to leave the process group.
 _LEAVE_SECONDS = 30.0
 _STACK_SECONDS = 2.0
 _LOG_LINES = 60
