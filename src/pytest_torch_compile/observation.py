@@ -101,6 +101,10 @@ class GraphBreak:
         """The package or top-level module that contains the line that caused the break."""
         return self.module.partition(".")[0]
 
+    def shown(self) -> str:
+        """Return one line: ``data-dependent branch at models.py:12 in forward``."""
+        return f"{self.category} at {self.location.shown()}"
+
 
 @dataclass(frozen=True)
 class FailedGuard:

@@ -1,5 +1,6 @@
 """Compile functions with known graph breaks, recompiles and errors, to verify that this torch version reports
-everything that checks depend on. This self-test runs once per process.
+everything that decides whether a check passes (``_PLANTED``). This self-test runs once per process. It does not cover
+the events about collectives and compile caches.
 
 Without the self-test, a renamed trace event would look like "no recompiles". If compilation is turned off, the
 self-test reports nothing, because each check reports that compilation is turned off.

@@ -39,9 +39,9 @@ def compile_guard(
     observation contains ``seen.graph_breaks[0].location``, ``seen.recompiles[0].guard``, ``seen.graphs`` and more.
 
     Code that was compiled before the block is reused and not observed. If nothing is compiled inside the block, the
-    check reports a finding, which states whether all code had already been compiled. A graph from the compile cache
-    counts as compiled. Under pytest, the plugin discards code that earlier tests compiled. If the block raises, the
-    exception propagates and nothing is checked.
+    check reports a finding, which states whether all code had already been compiled; only a block with ``steady=True``
+    may reuse all of its code. A graph from the compile cache counts as compiled. Under pytest, the plugin discards code
+    that earlier tests compiled. If the block raises, the exception propagates and nothing is checked.
 
     Args:
         max_graph_breaks: the number of allowed distinct graph breaks, as in ``check_compile``.

@@ -42,7 +42,8 @@ def judge(
     """Return the findings of one run. ``compile_failed`` is true if compilation raised an exception. In this case, no
     findings are created for compile errors or a missing graph.
 
-    ``expects_graphs`` is false if everything may have been compiled before the run. If ``warm`` is true, every graph
+    If ``expects_graphs`` is false, it is not a finding that nothing was compiled: everything may have been compiled
+    before the run, or every call is expected to raise an exception. If ``warm`` is true, every graph
     must come from the compile cache. ``torch_limit`` is torch's recompile limit, and ``cudagraphs`` is true if CUDA
     graphs were requested. ``deviations`` are settings that differ from torch's defaults; if a deviation caused a
     finding, the finding mentions the deviation.

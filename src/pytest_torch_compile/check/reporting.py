@@ -20,8 +20,8 @@ from .watching import Watched
 
 
 def report_of(check: Check, run: ComparedRun) -> CompileReport:
-    """Return the report of a check's runs, without findings. Add to the observations that what this torch version or
-    backend does not show.
+    """Return the report of a check's runs, without findings. Also list in ``seen.not_observable`` what this torch
+    version or backend does not show.
     """
     work, compiling, seen = check.work, check.compiling, run.seen
     if remark := support.newer_than_checked():

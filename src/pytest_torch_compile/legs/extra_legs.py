@@ -23,8 +23,8 @@ from .converted import to_float64
 from .lazy_leg import LazyLeg
 from .leg import Leg, Work, World
 
-# The number of perturbed runs. Perturbed rounding flips a sensitive gate, such as a ReLU, in only about one in ten
-# runs.
+# The largest number of perturbed runs; ``PATIENCE`` in ``numerics/rule.py`` can end them earlier. Perturbed rounding
+# flips a sensitive gate, such as a ReLU, in only about one in ten runs.
 RUNS = 32
 # After the first ``LEAST_RUNS`` runs, no run is started once ``SECONDS`` of processor time have passed, so large models
 # get fewer runs.

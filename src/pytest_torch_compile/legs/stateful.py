@@ -1,4 +1,6 @@
-"""Holders of objects with internal state, such as random number generators, buffers and open files."""
+"""Holders of objects whose state is not in their attributes, such as random number generators, buffers and open files.
+The classes are in ``_STATEFUL``, and those of NumPy, which need not be installed, in ``_NUMPY``.
+"""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ UNRELATED_OTHER = 0.5
 MENTIONED = {torch.float64: 1e-2, torch.float32: 1e-2}
 MENTIONED_OTHER = 0.1
 
-# Limits as multiples of the largest error in eager runs with perturbed rounding. The multiples are larger for signed
-# errors, which vary more.
+# Limits as multiples of the largest error in eager runs with perturbed rounding (``RUNS`` in ``legs/extra_legs.py`` is
+# the number of runs). The multiples are larger for signed errors, which vary more.
 PERTURBED = 1.1
 PERTURBED_GRADIENT = 1.5
 PERTURBED_GRADIENT_LARGEST = 2.0

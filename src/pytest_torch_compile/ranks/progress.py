@@ -52,8 +52,7 @@ def facts_of(seen: Observation) -> list[Fact]:
     facts = []
     for broken in seen.graph_breaks:
         # The field `times` of the graph break is left out, because it increases if a rank compiles the code again.
-        text = f"{broken.category} at {broken.location.shown()}"
-        facts.append(Fact("graph break", (broken.fingerprint,), text, broken.call, broken.location))
+        facts.append(Fact("graph break", (broken.fingerprint,), broken.shown(), broken.call, broken.location))
     for again in seen.recompiles:
         guard = again.guards[0] if again.guards else None
         # The guard itself is not part of the key, because it contains this rank's sizes.

@@ -94,7 +94,7 @@ class Bench:
             kernels=measured.kernels_per_call,
             python_calls=measured.python_calls,
             exact=measured.exact(self.observation, compiled.memory or None),
-            breaks=tuple(f"{one.location.shown()}: {one.reason}" for one in self.observation.graph_breaks),
+            breaks=tuple(one.shown() for one in self.observation.graph_breaks),
             cold_start=(eager.cold_start, compiled.cold_start),
             what=self.what,
             mode=self.mode,
