@@ -69,6 +69,24 @@ def test_new_break_and_new_recompile_still_fail(project):
     )
 
 
+def test_the_effects_of_expected_exceptions_are_not_accepted(project):
+    raising = """
+from pytest_torch_compile import call
+
+def refusing(x, allowed):
+    if not allowed:
+        raise ValueError("not allowed")
+    return x.sin()
+
+def test_refused(compile_check):
+    calls = [call(torch.ones(2), True), call(torch.ones(2), False).raises(ValueError)]
+    report = compile_check(refusing, calls=calls)
+    assert report.recompiles or report.graph_breaks
+"""
+    project(raising, "--compile-accept").assert_outcomes(passed=1)
+    assert not (project.tester.path / "compile-accepted.json").exists()
+
+
 def test_what_is_gone_is_reported_and_taken_away(project):
     project(BREAKS, "--compile-accept")
     result = project(SOUND)

@@ -14,9 +14,10 @@ from ..legs.extra_legs import ExtraLegs
 from ..legs.leg import Leg
 from ..legs.outcome import not_restorable
 from ..numerics import Comparison, compare_call
+from ..observation import Observation
 from .counted_limits import counting_kernels, measured_on_gpu
 from .describe import call_row
-from .expected_exceptions import compared_exceptions
+from .expected_exceptions import compared_exceptions, without_expected
 from .leg_errors import compile_error, raise_if_usage_error
 from .watching import Watched
 
@@ -36,6 +37,13 @@ class ComparedRun(Watched):
     refused: BaseException | None = None
     expected: dict[int, BaseException] = field(default_factory=dict)
     not_restorable: list[str] = field(default_factory=list)
+
+    @property
+    def counted(self) -> Observation:
+        """The observations that count towards the budget: those of the warm-up, if there is one, without the effects of
+        expected exceptions.
+        """
+        return without_expected(self.seen.during_warm_up(self.warmup), self.expected)
 
 
 def run_both_legs(check: Check) -> ComparedRun:

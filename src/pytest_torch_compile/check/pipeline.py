@@ -5,9 +5,9 @@
 - ``require_usable`` rejects a check that cannot give an answer, such as a limit on a quantity that this machine cannot
   count.
 - ``check_ops`` runs opcheck on the custom ops, if the check includes them.
-- ``examine`` runs the calls in eager and in compiled code on the caller's own objects, and compares each call as soon
-  as it has run (``both_legs.py``). Then it starts the report (``reporting.py``), and judges the observations against
-  the budget (``verdict.py``).
+- ``run_both_legs`` runs the calls in eager and in compiled code on the caller's own objects, and compares each call as
+  soon as it has run.
+- ``_judged`` starts the report (``reporting.py``), and judges the observations against the budget (``verdict.py``).
 - ``acceptance.note`` records what the running test would have to accept.
 - ``_diagnose`` repeats a failed check with changes, to find the cause, and fixes that work.
 - ``conclude`` notifies the listeners, and raises if there are findings.
@@ -45,35 +45,40 @@ def run_check(check: Check) -> CompileReport:
     """
     __tracebackhide__ = True
     require_usable(check)
-    ops, began, report = CheckedOps(), time.monotonic(), None
+    ops, began, run, report = CheckedOps(), time.monotonic(), ComparedRun(), None
     name = target_name(check.work.target)
     with chosen_time_limit() as limit, machine_faults_named(), checking(name):
         if check.custom_ops:
             check_ops(check.work, ops)
         with ops.explaining() if check.custom_ops else nullcontext():
-            report = examine(check)
+            run = run_both_legs(check)
+            report = _judged(check, run)
     # The context managers suppress two exceptions: the end of the time limit, and the exception of an eager run that
     # fails in a custom op that has a finding.
     if report is None:
-        report = report_of(check, ComparedRun())
+        report = report_of(check, run)
         report.findings = limit.findings
     if not any(finding.kind == "timeout" for finding in report.findings):
-        acceptance.note(report.observation.during_warm_up(check.work.warmup), check.declared)
+        acceptance.note(run.counted, check.declared)
         # The repetitions of a diagnosis find more in the compile cache than the test, so they are no warm starts.
-        _diagnose(report, Remake(replace(check, warm=False), examine, time.monotonic() - began), ops)
+        _diagnose(report, Remake(replace(check, warm=False), _examine, time.monotonic() - began), ops)
     # Custom ops are tested apart from the compiled run, so repeating the run cannot explain their findings.
     report.findings, report.remarks = report.findings + ops.findings, report.remarks + ops.remarks
     return conclude(report)
 
 
-def examine(check: Check) -> CompileReport:
-    """Run the calls in eager and in compiled code, compare each call, and return the report with its findings."""
-    run = run_both_legs(check)
+def _judged(check: Check, run: ComparedRun) -> CompileReport:
+    """Return the report of a check's runs, with its findings."""
     # Breaks in torch's own files get the location of the target, and with it the fingerprint that a budget can accept.
     located(run.seen, check.work.target, check.work.calls)
     report = report_of(check, run)
     report.findings = findings_of(check, run)
     return report
+
+
+def _examine(check: Check) -> CompileReport:
+    """Run and judge a check that the diagnosis has changed."""
+    return _judged(check, run_both_legs(check))
 
 
 def _diagnose(report: CompileReport, remake: Remake, ops: CheckedOps) -> None:

@@ -15,7 +15,7 @@ from ..legs.check_record import Check
 from . import acceptance
 from .both_legs import ComparedRun
 from .counted_limits import limit_findings
-from .expected_exceptions import given_up, without_expected
+from .expected_exceptions import given_up
 from .judge import judge
 from .leg_errors import error_findings, without_failed_compilations
 from .steady import steady_findings
@@ -26,7 +26,7 @@ def findings_of(check: Check, run: ComparedRun) -> list[Finding]:
     """Judge the observations of a check's runs against its budget, and return all findings."""
     work, compiling, budget, seen = check.work, check.compiling, check.budget, run.seen
     judged = judge(
-        without_expected(seen.during_warm_up(work.warmup), run.expected),
+        run.counted,
         budget,
         compile_failed=run.compile_error is not None,
         cudagraphs=compiling.wants_cudagraphs,
