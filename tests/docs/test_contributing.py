@@ -31,6 +31,7 @@ def test_every_constant_of_the_page_about_numbers_exists():
         "numerics/rule",
         "legs/extra_legs",
         "_torch/perturbed_rounding",
+        "_torch/tf32",
         "_torch/narrow_rounding",
         "_torch/sum_errors",
     ]

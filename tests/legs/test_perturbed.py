@@ -103,32 +103,6 @@ def test_sums_of_special_values_stay(value):
     torch.testing.assert_close(result, x[:, :3], equal_nan=True)
 
 
-def test_tf32_moves_a_weight_alike_in_every_row(monkeypatch):
-    """As on a CUDA device: means over rows keep what rounding made of the weight, which noise in results would lose."""
-    rows, weight = torch.ones(4096, 8), torch.ones(8, 3)
-    for allowed in (True, False):
-        monkeypatch.setattr(shaking, "_may_be_tf32", lambda operand, allowed=allowed: allowed)
-        monkeypatch.setattr(shaking, "_takes_tf32", lambda func: "mm" in func.overloadpacket.__name__)
-        with PerturbedRounding(3):
-            means = (rows @ weight).double().mean(0) / 8 - 1
-        assert (means.abs().max() > 1e-5) == allowed
-        assert means.abs().max() < shaking.TF32_EPS
-
-
-def test_tf32_shrinks_the_sums_of_all_of_some_and_of_no_ops_in_the_first_runs(monkeypatch):
-    """Kernels that truncate their operands make each sum too small by the same factor."""
-    monkeypatch.setattr(shaking, "_may_be_tf32", lambda operand: True)
-    monkeypatch.setattr(shaking, "_takes_tf32", lambda func: "mm" in func.overloadpacket.__name__)
-    rows, weight = torch.ones(512, 512), torch.ones(512, 64)
-    shrunk = []
-    for seed in range(1, LEAST_RUNS + 1):
-        with PerturbedRounding(seed):
-            means = [float((rows @ weight).double().mean()) / 512 - 1 for _ in range(20)]
-        shrunk.append(sum(mean < -5e-4 for mean in means))
-        assert all(abs(mean) < 1e-4 or -9e-4 < mean < -6e-4 for mean in means)
-    assert shrunk[0] == 20 and shrunk[2] == 0 and 0 < shrunk[1] < 20 and 0 < shrunk[3] < 20
-
-
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
 def test_a_float8_type_moves_by_single_steps_and_never_to_infinity(dtype):
     x = torch.randn(200, 100, generator=torch.Generator().manual_seed(0)).clamp(-4, 4)

@@ -21,24 +21,17 @@ from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
 from .dispatch_mode import PausableMode, is_higher_order
 from .float_types import is_packed
 from .narrow_rounding import NarrowRounding, narrow_steps, sum_before_rounding
-from .sum_errors import PRODUCTS, Errors, errors_of
+from .sum_errors import Errors, errors_of
+from .tf32 import Products
 
 _TABLE = "_pytest_torch_compile_table"
 # A different order of summation changes an fp32 sum by about this many multiples of eps.
 WIDE_EPS = 1.0
-# TF32 keeps ten mantissa bits, so rounding to TF32 changes a number by at most half an ulp of TF32.
-TF32_EPS = 2.0**-11
-# Some kernels round operands to TF32. Others truncate them, so every product is too small, and the errors do not cancel
-# in a sum. cuBLAS and cuDNN's forward convolutions round; Triton's products and some of cuDNN's weight gradients
-# truncate. Measured on an H100 and an H200: the sums are too small by 7.0e-4 to 7.5e-4.
-TRUNCATION = 7.5e-4
-# The share of ops whose operands are truncated, in turn for the runs with perturbed rounding.
-TRUNCATING = (0.5, 1.0, 0.5, 0.0)
 # A large tensor on a CPU is perturbed in parts of this many elements, which fit the cache.
 PART = 2**16
 # On a CPU, drawing random numbers takes longer than the rest of a perturbation. Therefore, this many numbers are drawn
@@ -66,10 +59,10 @@ class PerturbedRounding(PausableMode):
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._seed = seed
-        self._truncating = TRUNCATING[seed % len(TRUNCATING)]
         self._generators: dict[torch.device, torch.Generator] = {}
         self._positions = random.Random(seed)
         self._narrow = NarrowRounding(seed)
+        self._products = Products(seed)
         self._optimizers = _PerturbedSteps(seed)
 
     def __enter__(self) -> Any:
@@ -81,12 +74,9 @@ class PerturbedRounding(PausableMode):
         self._optimizers.__exit__(*error)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        takes_tf32 = not self.is_paused and _takes_tf32(func)
-        if takes_tf32:
-            args = tree_map_only(torch.Tensor, self._as_tf32, args)
         is_table = _is_table(func, args)
         unrounded = None if self.is_paused or is_table else sum_before_rounding(func, args, kwargs or {})
-        result = func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {})) if self.is_paused else self._products.run(func, args, kwargs or {})
         if unrounded is not None:
             self._narrow.round_again(unrounded, result)
         results = [leaf for leaf in tree_leaves(result) if type(leaf) is torch.Tensor]
@@ -97,8 +87,6 @@ class PerturbedRounding(PausableMode):
             for tensor in [*results, *_statistics(func, args)]:
                 if _can_be_perturbed(tensor):
                     self._perturb(tensor, func, args, kwargs or {})
-                    if takes_tf32 and _may_be_tf32(tensor):
-                        tensor.mul_(1 - TRUNCATION * (self._noise(tensor.new_empty(())) < self._truncating))
         return result
 
     def _perturb(self, tensor: torch.Tensor, func: Any, args: Any, kwargs: Any) -> None:
@@ -124,12 +112,6 @@ class PerturbedRounding(PausableMode):
             return _steps(self._noise(part), part.dtype)
         first = self._positions.randrange(STORED - PART)
         return _stored_steps(part.dtype)[first : first + part.numel()].view(part.shape)
-
-    def _as_tf32(self, operand: torch.Tensor) -> torch.Tensor:
-        """Perturb an operand by the error of rounding to TF32."""
-        if not _may_be_tf32(operand):
-            return operand
-        return operand * (1 + (2 * self._noise(operand) - 1) * TF32_EPS)
 
     def _noise(self, like: torch.Tensor) -> torch.Tensor:
         """Return uniform random numbers in [0, 1), from a random stream that is separate from the model's stream."""
@@ -207,23 +189,6 @@ def rounds(func: Any) -> bool:
 def _can_be_perturbed(tensor: torch.Tensor) -> bool:
     rounds_to = tensor.is_floating_point() and not is_packed(tensor.dtype)
     return rounds_to and tensor.layout is torch.strided and tensor.device.type != "meta"
-
-
-def _takes_tf32(func: Any) -> bool:
-    """Return whether an op is a matrix product or convolution for which TF32 is allowed. Even if TF32 is allowed, torch
-    may select a kernel that does not use TF32.
-
-    For ops that may use TF32, the operands are perturbed, because TF32 rounds the operands. Every row of the result is
-    computed with the same rounded weights, so averaging over rows does not cancel the weights' rounding errors.
-    """
-    name = func.__name__ if is_higher_order(func) else func.overloadpacket.__name__
-    if "convolution" in name:
-        return bool(torch.backends.cudnn.allow_tf32)
-    return (name in PRODUCTS or is_higher_order(func)) and bool(torch.backends.cuda.matmul.allow_tf32)
-
-
-def _may_be_tf32(operand: torch.Tensor) -> bool:
-    return operand.is_cuda and operand.dtype is torch.float32 and _can_be_perturbed(operand)
 
 
 def _steps(noise: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from .. import advice
-from .._torch import support
+from .._torch import support, tf32
 from ..budget import Budget
 from ..findings import CompileReport, NumericsReport, Reference
 from ..legs.check_record import Check
@@ -77,7 +77,7 @@ def _large_errors(comparisons: Sequence[Comparison]) -> Iterator[str]:
     largest: dict[str, float] = {}
     for leaf in (leaf for comparison in comparisons for leaf in comparison.leaves if leaf.ok and leaf.large_error):
         largest[leaf.path] = max(leaf.large_error, largest.get(leaf.path, 0.0))
-    uses_tf32 = torch.cuda.is_initialized() and torch.backends.cudnn.allow_tf32
+    uses_tf32 = torch.cuda.is_initialized() and tf32.is_allowed("conv")
     hint = advice.TURN_TF32_OFF if uses_tf32 else advice.CHECK_IN_FLOAT64
     for path, error in largest.items():
         yield f"{path} passes with an error of {error:.1%}, because the code amplifies rounding errors; {hint}"

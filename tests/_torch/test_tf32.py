@@ -1,0 +1,162 @@
+"""TF32 in runs with perturbed rounding. A CPU does not have TF32, so these tests let its operands be rounded, too."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from pytest_torch_compile._torch import tf32
+from pytest_torch_compile._torch.perturbed_rounding import PerturbedRounding
+from pytest_torch_compile._torch.tf32 import Kernel, Products
+
+TRUNCATING, IN_FLOAT32, ROUNDING = 1, 3, 7  # seeds of runs in which all ops use the same kernel
+EPS = torch.finfo(torch.float32).eps
+NEWER = pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="the setting is new in torch 2.9")
+
+
+def random(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch):
+    """Treat tensors on the CPU like tensors on a GPU, and allow TF32 for matrix products."""
+    may_be_tf32 = tf32._may_be_tf32
+
+    def on_any_device(operand):
+        return isinstance(operand, torch.Tensor) and may_be_tf32(_OnGpu(operand))
+
+    monkeypatch.setattr(tf32, "_may_be_tf32", on_any_device)
+    monkeypatch.setattr(tf32, "is_allowed", lambda setting: True)
+
+
+class _OnGpu(torch.Tensor):
+    is_cuda = True
+
+    @staticmethod
+    def __new__(cls, tensor):
+        return tensor.detach().as_subclass(cls)
+
+
+def perturbed(function, *inputs, seed):
+    with PerturbedRounding(seed):
+        return function(*inputs)
+
+
+@pytest.mark.parametrize(
+    ("convert", "expected"),
+    [
+        (tf32.rounded, [1.0, 1 + 2**-10, 1 + 2**-10, -1 - 2**-10, 0.0, 1.0]),
+        (tf32.truncated, [1.0, 1 + 2**-10, 1.0, -1.0, 0.0, 1.0]),
+    ],
+)
+def test_numbers_become_tf32_numbers(convert, expected):
+    x = torch.tensor([1.0, 1 + 2**-10, 1 + 2**-11, -1 - 2**-11 - 2**-23, 0.0, 1 + 2**-12])
+    assert convert(x).tolist() == expected
+    assert convert(x.view(2, 3).t()).tolist() == torch.tensor(expected).view(2, 3).t().tolist()
+
+
+@pytest.mark.parametrize("convert", [tf32.rounded, tf32.truncated])
+def test_infinity_and_nan_stay(convert):
+    smallest_nan = torch.tensor([0x7F800001], dtype=torch.int32).view(torch.float32)
+    x = torch.cat([torch.tensor([float("inf"), float("-inf"), float("nan")]), smallest_nan])
+    torch.testing.assert_close(convert(x), x, equal_nan=True, rtol=0, atol=0)
+
+
+def test_all_kernels_are_used_and_some_runs_use_one_kernel_for_all_ops():
+    ops = [(torch.ops.aten.mm.default, (torch.ones(rows, 8), torch.ones(8, 8))) for rows in range(1, 40)]
+    kernels = {seed: {Products(seed).kernel(*op) for op in ops} for seed in range(1, 9)}
+    assert kernels[TRUNCATING] == {Kernel.TRUNCATES} and kernels[IN_FLOAT32] == {Kernel.FLOAT32}
+    assert kernels[ROUNDING] == {Kernel.ROUNDS}
+    assert kernels[2] == kernels[4] == kernels[6] == set(Kernel)
+
+
+@pytest.mark.parametrize("seed", [2, 4, 6])
+def test_the_same_op_uses_the_same_kernel_on_operands_of_the_same_shapes(seed):
+    op, products = torch.ops.aten.mm.default, Products(seed)
+    assert len({products.kernel(op, (random(4, 8, seed=n), random(8, 2))) for n in range(20)}) == 1
+
+
+def test_a_kernel_that_truncates_makes_sums_too_small(as_on_a_gpu):
+    x, y = random(64, 4096).abs(), random(4096, 64, seed=1).abs()
+    exact = x @ y
+    change = {seed: float((perturbed(torch.mm, x, y, seed=seed) / exact).mean()) - 1 for seed in (1, 3, 7)}
+    assert change[TRUNCATING] == pytest.approx(-2 * tf32.TRUNCATION, rel=0.1)
+    assert abs(change[IN_FLOAT32]) < 10 * EPS and abs(change[ROUNDING]) < 2e-5
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_rounding_errors_of_related_products_cancel_as_on_a_gpu(as_on_a_gpu, seed):
+    weight, x = random(1, 1, 11, 11).abs() / 100, random(2, 1, 40, 40)
+
+    def difference(x):
+        return nn.functional.conv2d(x, weight) - nn.functional.conv2d(x.clone(), weight)
+
+    assert float(perturbed(difference, x, seed=seed).abs().max()) < 1e-6
+
+
+@pytest.mark.parametrize("seed", [TRUNCATING, ROUNDING])
+def test_biases_and_their_gradients_are_not_rounded(as_on_a_gpu, seed):
+    x, bias = random(4, 3, 8, 8), random(5, seed=1)
+    zero = torch.zeros(5, 3, 3, 3)
+    moved = perturbed(nn.functional.conv2d, x, zero, bias, seed=seed)
+    torch.testing.assert_close(moved, bias.view(1, 5, 1, 1).expand_as(moved), rtol=50 * EPS, atol=0)
+    linear = perturbed(torch.addmm, bias, random(2, 3), torch.zeros(3, 5), seed=seed)
+    torch.testing.assert_close(linear, bias.expand_as(linear), rtol=10 * EPS, atol=0)
+
+    conv = nn.Conv2d(3, 5, 3)
+
+    def gradient(x, cotangent):
+        return torch.autograd.grad(conv(x), conv.bias, cotangent)[0]
+
+    cotangent = random(4, 5, 6, 6).abs()
+    torch.testing.assert_close(
+        perturbed(gradient, x, cotangent, seed=seed), gradient(x, cotangent), rtol=200 * EPS, atol=0
+    )
+
+
+def test_float64_and_integers_are_not_rounded(as_on_a_gpu):
+    x = random(8, 8).double()
+    torch.testing.assert_close(perturbed(torch.mm, x, x, seed=TRUNCATING), x @ x, rtol=1e-12, atol=1e-12)
+
+
+def test_operands_stay_if_tf32_is_not_allowed(as_on_a_gpu, monkeypatch):
+    monkeypatch.setattr(tf32, "is_allowed", lambda setting: False)
+    x, y = random(64, 512).abs(), random(512, 64).abs()
+    assert abs(float((perturbed(torch.mm, x, y, seed=TRUNCATING) / (x @ y)).mean()) - 1) < 10 * EPS
+
+
+@pytest.fixture
+def settings():
+    yield
+    torch.backends.cudnn.allow_tf32 = True
+    torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_settings_are_read_and_put_back(settings, allowed):
+    torch.backends.cudnn.allow_tf32 = allowed
+    torch.set_float32_matmul_precision("medium" if allowed else "highest")
+    for setting in ("conv", "matmul"):
+        assert tf32.is_allowed(setting) == allowed
+        with tf32.turned_off(setting):
+            assert not tf32.is_allowed(setting)
+        assert tf32.is_allowed(setting) == allowed
+    assert torch.backends.cudnn.allow_tf32 == allowed
+    assert torch.get_float32_matmul_precision() == ("medium" if allowed else "highest")
+
+
+@NEWER
+def test_newer_settings_of_some_ops_are_read():
+    """torch raises an error if ``torch.backends.cudnn.allow_tf32`` is read after this."""
+    conv, rnn = torch.backends.cudnn.conv, torch.backends.cudnn.rnn
+    before = conv.fp32_precision, rnn.fp32_precision
+    try:
+        conv.fp32_precision, rnn.fp32_precision = "ieee", "tf32"
+        with pytest.raises(RuntimeError):
+            torch.backends.cudnn.allow_tf32
+        assert not tf32.is_allowed("conv")
+        perturbed(nn.functional.conv2d, random(1, 3, 8, 8), random(2, 3, 3, 3), seed=1)
+    finally:
+        conv.fp32_precision, rnn.fp32_precision = before
