@@ -567,3 +567,34 @@ def test_what_triton_keeps_in_a_kernel_is_not_state(wrong):
         return x + 1
 
     assert [kind for kind, _ in found(launched, torch.ones(3))] == (["state"] if wrong else [])
+
+
+class Core:
+    """The state of loguru's logger: which modules may log, and a table that is filled when a module logs first."""
+
+    def __init__(self):
+        self.activation_list, self.activation_none, self.enabled = [], True, {}
+
+
+Core.__module__ = "loguru._logger"
+core = Core()
+
+
+def test_what_a_logger_of_loguru_remembers_is_not_compared():
+    def logs_in_eager(x):
+        if not torch.compiler.is_compiling():
+            core.enabled[__name__] = True
+        return x.sin() * 2
+
+    check_compile(logs_in_eager, torch.randn(8))
+
+
+def test_a_module_that_may_no_longer_log_is_a_finding():
+    def disables_in_eager(x):
+        if not torch.compiler.is_compiling():
+            core.activation_list, core.enabled = [("module", False)], {"module": False}
+        return x.sin() * 2
+
+    with pytest.raises(CompileCheckFailed, match="state"):
+        check_compile(disables_in_eager, torch.randn(8))
+    assert core.activation_list == [] and core.enabled == {}
