@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile, compile_guard  # noqa: E402
 from pytest_torch_compile._torch import canary, trace  # noqa: E402
+from pytest_torch_compile._torch.collectives import OF_AOTAUTOGRAD  # noqa: E402
 from pytest_torch_compile._torch.compiled_before import compiled_codes  # noqa: E402
 from pytest_torch_compile._torch.late_compilations import EVENTS  # noqa: E402
 
@@ -47,7 +48,7 @@ def without(metadata, name, new_name):
 def other_torch(monkeypatch):
     """Have torch trace under other names."""
     monkeypatch.setattr(canary, "_not_shown", None)
-    monkeypatch.setattr(canary, "_late_not_shown", None)
+    monkeypatch.setattr(canary, "_events_not_shown", {})
     logger = logging.getLogger("torch.__trace")
     filters = []
 
@@ -217,13 +218,46 @@ def test_check_of_good_code_fails_with_the_reason(other_torch, name):
 def test_steady_state_cannot_pass_if_torch_renames_an_event_that_shows_late_compilations(other_torch, name):
     calls = [call(X, 2)] * 2
     check_compile(scaled, calls=calls, backend="eager", warmup=1)
-    canary._not_shown = canary._late_not_shown = None
+    canary._not_shown = None
+    canary._events_not_shown.clear()
     other_torch(name, "of_a_new_torch")
     with pytest.raises(CompileCheckFailed, match=name) as failed:
         check_compile(scaled, calls=calls, backend="eager", warmup=1)
     assert [finding.kind for finding in failed.value.findings] == ["not-observable"]
     with pytest.raises(CompileCheckFailed, match=name), compile_guard(steady=True):
         pass
+
+
+@pytest.mark.parametrize("names", [[name] for name in sorted(OF_AOTAUTOGRAD)] + [sorted(OF_AOTAUTOGRAD)], ids=str)
+def test_a_process_of_a_group_cannot_pass_if_torch_renames_an_event_that_shows_collectives(
+    other_torch, monkeypatch, names
+):
+    monkeypatch.setattr(canary, "is_distributed", lambda: True)
+    check_compile(scaled, X, 2, backend="eager")
+    canary._events_not_shown.clear()
+    for name in names:
+        other_torch(name, "of_a_new_torch_" + name)
+    with pytest.raises(CompileCheckFailed, match=r"collectives, which the trace event") as failed:
+        check_compile(scaled, X, 2, backend="eager")
+    assert [finding.kind for finding in failed.value.findings] == ["not-observable"]
+    assert all(name in str(failed.value) for name in names)
+
+
+def test_steady_state_cannot_pass_if_an_event_cannot_be_read(other_torch):
+    canary._not_shown = [], []
+    canary._events_not_shown["compilations after the warm-up"] = []
+
+    def unreadable(record):
+        record.metadata = {**record.metadata, "dynamo_start": "text"} if "dynamo_start" in record.metadata else {}
+        return True
+
+    logging.getLogger("torch.__trace").addFilter(unreadable)
+    try:
+        with pytest.raises(CompileCheckFailed, match="a trace event could not be read"):
+            with compile_guard(steady=True):
+                torch.compile(scaled, backend="eager")(X, 2)
+    finally:
+        logging.getLogger("torch.__trace").removeFilter(unreadable)
 
 
 def test_what_no_verdict_relies_on_is_a_remark_only(other_torch):

@@ -1,6 +1,6 @@
 """Compile functions with known graph breaks, recompiles and errors, to verify that this torch version reports
 everything that decides whether a check passes (``_PLANTED``). This self-test runs once per process. It does not cover
-the events about collectives and compile caches.
+the events about compile caches, because torch also counts them.
 
 Without the self-test, a renamed trace event would look like "no recompiles". If compilation is turned off, the
 self-test reports nothing, because each check reports that compilation is turned off.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import CodeType, FunctionType
 from typing import Any
@@ -27,19 +27,20 @@ from torch._dynamo import convert_frame
 from torch._dynamo.eval_frame import reset_code
 
 from ..observation import Observation
+from .collectives import OF_AOTAUTOGRAD, ReadsGraphs, is_distributed
 from .defaults import Defaults, set_defaults
 from .late_compilations import EVENTS, LateCompilations
 from .machine_faults import machine_fault
 from .sandbox import kept_settings
 from .support import torch_version
 from .trace import TraceObserver
-from .trace_log import trace_logger
+from .trace_log import TraceListener, trace_logger
 from .user_lines import is_torch
 
 _TRACKERS = (convert_frame.input_codes, convert_frame.output_codes)
 _lock = threading.Lock()
 _not_shown: tuple[list[str], list[str]] | None = None
-_late_not_shown: list[str] | None = None
+_events_not_shown: dict[str, list[str]] = {}
 
 
 def breaking(x: torch.Tensor) -> torch.Tensor:
@@ -100,7 +101,11 @@ def observer(*, steady: bool = False) -> TraceObserver:
     """
     undecided, not_observable = not_shown()
     new = TraceObserver()
-    new.seen.undecided += undecided + (late_not_shown() if steady else [])
+    new.seen.undecided += undecided
+    if steady:
+        new.seen.undecided += _not_read("compilations after the warm-up", EVENTS, LateCompilations)
+    if is_distributed():
+        new.seen.undecided += _not_read("collectives", OF_AOTAUTOGRAD, ReadsGraphs)
     new.seen.not_observable += not_observable
     return new
 
@@ -141,32 +146,33 @@ def not_shown() -> tuple[list[str], list[str]]:
         return _not_shown
 
 
-def late_not_shown() -> list[str]:
-    """Return messages about trace events that ``LateCompilations`` reads and this torch version does not provide. The
-    self-test runs when this function is first called.
+def _not_read(what: str, events: Collection[str], listener: Callable[[], TraceListener]) -> list[str]:
+    """Return a message for each of the trace events that show ``what`` and that this torch version does not provide.
+
+    The self-test runs when this function is first called for these events. It compiles a forward, a backward, and a
+    forward for inference.
     """
-    global _late_not_shown
     version = f"not observable on torch {torch_version()}"
     with _lock:
-        if _late_not_shown is not None:
-            return _late_not_shown
+        if what in _events_not_shown:
+            return _events_not_shown[what]
         try:
-            with kept_settings(), _usual_settings(), _unnoticed(), TraceObserver(), LateCompilations() as late:
+            with kept_settings(), _usual_settings(), _unnoticed(), TraceObserver() as observed, listener() as listening:
+                compiled = torch.compile(_FUNCTIONS["retyped"], backend="aot_eager")
                 x = torch.ones(2, device="cpu", dtype=torch.float32, requires_grad=True)
-                torch.compile(_FUNCTIONS["retyped"], backend="aot_eager")(x).sum().backward()
+                compiled(x).sum().backward()
+                compiled(x.detach())
         except Exception as error:
             if machine_fault(error, compiling=True):
                 raise
-            return [f"{version}: the plugin's self-test of compilations after the warm-up raised {error!r}"]
-        if not late.understood:  # compilation is turned off, or ``not_shown`` lists the missing events
+            return [f"{version}: the plugin's self-test of {what} raised {error!r}"]
+        if not observed.seen.graphs:  # compilation is turned off, or ``not_shown`` lists the missing events
             return []
-        missing = sorted(EVENTS - late.understood)
-        _late_not_shown = [
-            f"{version}: compilations after the warm-up, which the trace event {name} shows (not detected in the "
-            "plugin's self-test)"
-            for name in missing
+        _events_not_shown[what] = [
+            f"{version}: {what}, which the trace event {name} shows (not detected in the plugin's self-test)"
+            for name in sorted(set(events) - listening.understood)
         ]
-        return _late_not_shown
+        return _events_not_shown[what]
 
 
 def _shown(seen: Observation) -> dict[str, list[Any]]:

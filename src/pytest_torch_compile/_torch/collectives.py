@@ -7,10 +7,14 @@ This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from ..observation import Collective
+from .trace_log import TraceListener
 
 _LINE = re.compile(
     r'^\s+\w+(?:\s*:\s*"(?P<size>\w+\[[^\]]*\])[^"]*")? = '
@@ -25,6 +29,22 @@ GRAPHS = {
     "aot_inference_graph": "forward",
     "aot_backward_graph": "backward",
 }
+# The graphs of ops, in which AOTAutograd's collectives appear.
+OF_AOTAUTOGRAD = frozenset(GRAPHS) - {"dynamo_output_graph"}
+
+
+class ReadsGraphs(TraceListener):
+    """A context manager for the self-test. It reads the ops of all printed graphs as if they were collectives."""
+
+    def wants(self, event: str, artifact: Callable[[], str]) -> bool:
+        """Return whether an event contains a graph."""
+        return event in GRAPHS
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Process one trace event."""
+        metadata: dict[str, Any] = getattr(record, "metadata", None) or {}
+        readable = str(getattr(record, "payload", None)).replace("torch.ops.aten.", "torch.ops._c10d_functional.")
+        self.understood |= {name for name in GRAPHS.keys() & metadata.keys() if collectives(name, readable, 0, "")}
 
 
 def is_distributed() -> bool:

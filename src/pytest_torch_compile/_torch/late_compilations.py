@@ -16,13 +16,12 @@ import json
 import logging
 import re
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from ..observation import LateCompilation, Location
 from .stack import line_now
 from .trace import TARGET_FRAME, compile_id, defined_at
-from .trace_log import TraceListener, listen, listen_no_more
+from .trace_log import TraceListener
 
 _TUNES = re.compile(r"benchmark_all_configs|coordinate_descent_tuning|combo_sequential_autotune|template_autotuning")
 # The names of the events above, which ``emit`` repeats. The canary checks that torch still emits all of them.
@@ -31,24 +30,17 @@ EVENTS = frozenset({"dynamo_start", "bwd_compilation_metrics", "chromium_event"}
 
 class LateCompilations(TraceListener):
     """A context manager that records compilations and autotuning in ``seen``. Enter this context manager inside the
-    ``with`` block of a ``TraceObserver``. ``call`` is the number of the current call. ``understood`` contains the names
-    of the events that were read so far.
+    ``with`` block of a ``TraceObserver``. ``call`` is the number of the current call. A line about each event that
+    cannot be read is added to ``undecided``.
     """
 
-    def __init__(self, call: int = 0, seen: list[LateCompilation] | None = None) -> None:
+    def __init__(
+        self, call: int = 0, seen: list[LateCompilation] | None = None, undecided: list[str] | None = None
+    ) -> None:
         super().__init__()
         self.seen = [] if seen is None else seen
+        self.undecided = [] if undecided is None else undecided
         self.call = call
-        self.understood: set[str] = set()
-
-    def __enter__(self) -> LateCompilations:
-        listen(self)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        listen_no_more(self)
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
         """Return whether an event may report a compilation or autotuning."""
@@ -57,6 +49,13 @@ class LateCompilations(TraceListener):
     def emit(self, record: logging.LogRecord) -> None:
         """Process one trace event."""
         metadata: dict[str, Any] = getattr(record, "metadata", None) or {}
+        try:
+            self._read(metadata, getattr(record, "payload", None) or "{}")
+        except Exception as error:  # a listener must not break the compilation that it listens to
+            line = f"compilations after the warm-up: a trace event could not be read: {error!r}"
+            self.undecided += [line] if line not in self.undecided else []
+
+    def _read(self, metadata: dict[str, Any], payload: str) -> None:
         identity = compile_id(metadata)
         if stack := (metadata.get("dynamo_start") or {}).get("stack"):
             place = defined_at(stack[-1])
@@ -70,7 +69,7 @@ class LateCompilations(TraceListener):
             if not metadata["bwd_compilation_metrics"].get("fail_type"):
                 self._note("compiled the backward", "", None, identity)
         elif "chromium_event" in metadata:
-            event = json.loads(getattr(record, "payload", None) or "{}")
+            event = json.loads(payload)
             if event.get("ph") == "B" and event.get("name"):
                 self.understood.add("chromium_event")
             if event.get("ph") == "B" and _TUNES.search(str(event.get("name"))):

@@ -17,14 +17,29 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeVar
+
+Listener = TypeVar("Listener", bound="TraceListener")
 
 
 class TraceListener(logging.Handler):
-    """A listener that receives selected events of the trace log."""
+    """A listener that receives selected events of the trace log. As a context manager, it listens inside the ``with``
+    block. ``understood`` contains the names of the events that were read so far.
+    """
 
     def __init__(self) -> None:
         super().__init__(level=logging.NOTSET)
+        self.understood: set[str] = set()
+
+    def __enter__(self: Listener) -> Listener:
+        listen(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        listen_no_more(self)
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
         """Return whether the listener reads this event. For the event "artifact", calling ``artifact`` returns the

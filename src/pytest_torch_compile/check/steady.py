@@ -32,14 +32,14 @@ def require_warmup(warmup: int | None, calls: int) -> None:
 
 
 @contextmanager
-def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation]) -> Iterator[None]:
+def after_warm_up(warmup: int | None, number: int, late: list[LateCompilation], undecided: list[str]) -> Iterator[None]:
     """Append each compilation inside the ``with`` block to ``late`` if the block runs a call after the warm-up. The
-    block runs call ``number``.
+    block runs call ``number``. ``undecided`` receives a line about each event that cannot be read.
     """
     if not is_late(number, warmup):
         yield
         return
-    with LateCompilations(number, late):
+    with LateCompilations(number, late, undecided):
         yield
 
 

@@ -43,7 +43,8 @@ class Watched:
     def watching(self, number: int, counting: AbstractContextManager[None]) -> Iterator[None]:
         """Watch the ``with`` block, which runs call ``number``, and count quantities with ``counting``."""
         self.observer.call = number
-        with self.observer, after_warm_up(self.warmup, number, self.late), counting:
+        late = after_warm_up(self.warmup, number, self.late, self.seen.undecided)
+        with self.observer, late, counting:
             yield
 
 
