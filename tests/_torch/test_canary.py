@@ -336,3 +336,20 @@ def test_observer_that_cannot_be_tested_is_no_pass(other_torch, monkeypatch):
 
     monkeypatch.setattr(canary, "_compile_planted", fails)
     assert kinds_of(lambda: check_compile(scaled, X, 2, backend="eager")) == {"not-observable"}
+
+
+@pytest.mark.parametrize(
+    ("module", "setting", "value"),
+    [
+        (torch._dynamo.config, "accumulated_cache_size_limit", 1),
+        (torch._dynamo.config, "enable_compiler_collectives", True),
+        (torch._functorch.config, "force_non_lazy_backward_lowering", True),
+    ],
+)
+def test_the_self_tests_do_not_depend_on_the_users_settings(other_torch, monkeypatch, module, setting, value):
+    if not hasattr(module, setting):
+        pytest.skip("this torch version does not have the setting")
+    monkeypatch.setattr(canary, "is_distributed", lambda: True)
+    with module.patch(**{setting: value}):
+        assert canary.observer(steady=True).seen.undecided == []
+        assert getattr(module, setting) == value

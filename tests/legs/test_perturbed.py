@@ -12,7 +12,7 @@ from pytest_torch_compile import CompileCheckFailed, check_compile
 from pytest_torch_compile._torch import perturbed_rounding as shaking
 from pytest_torch_compile._torch.perturbed_rounding import PerturbedRounding
 from pytest_torch_compile.legs.calls import call
-from pytest_torch_compile.legs.extra_legs import LEAST_RUNS, RUNS, PerturbedLeg, PerturbedLegs
+from pytest_torch_compile.legs.extra_legs import LEAST_RUNS, RUNS, STRONG_RUNS, PerturbedLeg, PerturbedLegs
 from pytest_torch_compile.legs.leg import Leg, Work
 from pytest_torch_compile.report.failure_text import failure_text
 
@@ -196,10 +196,29 @@ def test_a_leg_draws_the_numbers_that_eager_draws():
 
 def test_every_leg_rounds_in_its_own_way_and_the_same_way_again():
     work = Work(nn.Linear(32, 32), [call(torch.randn(16, 32))] * 2)
-    first, second = ([r.output.leaves["output"] for r in PerturbedLegs(work).records(1)] for _ in range(2))
+    first, second = (
+        [r.output.leaves["output"] for r in PerturbedLegs(work).records(1, strong=False)] for _ in range(2)
+    )
     assert len(first) == RUNS
     assert all(torch.equal(one, two) for one, two in zip(first, second, strict=True))
     assert not torch.equal(first[0], first[1])
+
+
+@pytest.mark.parametrize("shape", [(100,), (600, 200)], ids=str)
+def test_strong_runs_move_numbers_four_times_as_far(shape):
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+    def moved(strength):
+        with PerturbedRounding(1, strength):
+            return (x * 1).double() - x.double()
+
+    assert moved(4.0).square().mean().sqrt() / moved(1.0).square().mean().sqrt() == pytest.approx(4, rel=0.1)
+
+
+def test_strong_runs_round_differently_from_each_other():
+    work = Work(nn.Linear(32, 32), [call(torch.randn(16, 32))])
+    outputs = [record.output.leaves["output"] for record in PerturbedLegs(work).records(0, strong=True)]
+    assert len(outputs) == STRONG_RUNS and not torch.equal(outputs[0], outputs[1])
 
 
 def test_what_backward_starts_from_is_not_moved():
@@ -214,7 +233,7 @@ def test_what_backward_starts_from_is_not_moved():
 def test_large_models_get_fewer_runs(monkeypatch):
     monkeypatch.setattr("pytest_torch_compile.legs.extra_legs.SECONDS", 0.0)
     work = Work(nn.Linear(32, 32), [call(torch.randn(16, 32))])
-    assert len(list(PerturbedLegs(work).records(0))) == LEAST_RUNS
+    assert len(list(PerturbedLegs(work).records(0, strong=False))) == LEAST_RUNS
 
 
 class Gates(nn.Module):

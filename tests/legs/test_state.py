@@ -573,28 +573,42 @@ class Core:
     """The state of loguru's logger: which modules may log, and a table that is filled when a module logs first."""
 
     def __init__(self):
-        self.activation_list, self.activation_none, self.enabled = [], True, {}
+        self.activation_list, self.enabled, self.handlers, self.extra = [], {}, {}, {}
 
 
 Core.__module__ = "loguru._logger"
 core = Core()
 
 
-def test_what_a_logger_of_loguru_remembers_is_not_compared():
+def test_what_a_logger_of_loguru_remembers_is_restored_but_not_compared():
     def logs_in_eager(x):
         if not torch.compiler.is_compiling():
             core.enabled[__name__] = True
         return x.sin() * 2
 
     check_compile(logs_in_eager, torch.randn(8))
+    assert core.enabled == {}
 
 
-def test_a_module_that_may_no_longer_log_is_a_finding():
-    def disables_in_eager(x):
+def disabled():
+    core.activation_list = [("module", False)]
+
+
+def another_sink():
+    core.handlers = {**core.handlers, 1: "sink"}
+
+
+def more_context():
+    core.extra["user"] = 1
+
+
+@pytest.mark.parametrize("change", [disabled, another_sink, more_context])
+def test_other_changes_of_a_logger_of_loguru_are_findings(change):
+    def changes_in_eager(x):
         if not torch.compiler.is_compiling():
-            core.activation_list, core.enabled = [("module", False)], {"module": False}
+            change()
         return x.sin() * 2
 
     with pytest.raises(CompileCheckFailed, match="state"):
-        check_compile(disables_in_eager, torch.randn(8))
-    assert core.activation_list == [] and core.enabled == {}
+        check_compile(changes_in_eager, torch.randn(8))
+    assert (core.activation_list, core.handlers, core.extra) == ([], {}, {})

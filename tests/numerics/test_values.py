@@ -37,7 +37,7 @@ class Asked:
         return self.record
 
 
-def compare(eager, compiled, reference=None, repeat=None, tolerances=None, perturbed=()) -> Comparison:
+def compare(eager, compiled, reference=None, repeat=None, tolerances=None, perturbed=(), strongly=()) -> Comparison:
     as_record = lambda value: value if isinstance(value, CallRecord) else CallRecord(output=value)  # noqa: E731
     return compare_call(
         as_record(eager),
@@ -46,6 +46,7 @@ def compare(eager, compiled, reference=None, repeat=None, tolerances=None, pertu
             float64=Asked(as_record(reference) if reference is not None else None),
             repeat=Asked(as_record(repeat if repeat is not None else eager)),
             perturbed=lambda: (as_record(value) for value in perturbed),
+            strongly_perturbed=lambda: (as_record(value) for value in strongly),
         ),
         tolerances or Tolerances(),
     )
@@ -353,6 +354,23 @@ class TestOtherRoundings:
         found = compare(eager, honest, true, perturbed=[other])
         assert kinds(found) == ["numerics"]
         assert "with perturbed rounding" in found.findings[0].evidence
+
+    @pytest.mark.parametrize("is_gradient", [True, False])
+    def test_only_gradients_are_judged_with_larger_perturbations(self, true, is_gradient):
+        """A switched gate changes few elements of a gradient by far more than a rounding error."""
+
+        def record(tensor):
+            return CallRecord(output=true, grads={"weight": tensor}) if is_gradient else CallRecord(output=tensor)
+
+        eager, usual, honest, strong, wrong = (noisy(true, 1e-6, torch.float32, seed) for seed in range(1, 6))
+        honest[3, 4] += 1
+        strong[50, 60] += 0.9
+        wrong[3, 4] += 3
+        runs = {"reference": record(true), "perturbed": [record(usual)] * 8}
+        strongly = [record(usual), record(strong)]
+        assert kinds(compare(record(eager), record(honest), **runs))
+        assert bool(compare(record(eager), record(honest), strongly=strongly, **runs).findings) != is_gradient
+        assert kinds(compare(record(eager), record(wrong), strongly=strongly, **runs))
 
     def test_without_a_reference_the_distance_from_eager_counts(self, true):
         eager, wrong = true.float(), true.float() * 1.01

@@ -7,8 +7,8 @@ self-test reports nothing, because each check reports that compilation is turned
 
 This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``torch._dynamo.config``
 (see ``_usual_settings``), ``convert_frame.FRAME_COUNTER``, ``FRAME_COMPILE_COUNTER``, ``input_codes`` and
-``output_codes`` (``seen``, ``seen_ids``), ``torch._dynamo.eval_frame.reset_code``; the trace logger and the child
-loggers of ``torch._dynamo``.
+``output_codes`` (``seen``, ``seen_ids``), ``torch._dynamo.eval_frame.reset_code``; ``torch._functorch.config``; the
+trace logger and the child loggers of ``torch._dynamo``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 import torch._dynamo
+import torch._functorch.config
 from torch._dynamo import convert_frame
 from torch._dynamo.eval_frame import reset_code
 
@@ -224,12 +225,16 @@ def _usual_settings() -> Iterator[None]:
         "error_on_recompile": False,
         "fail_on_recompile_limit_hit": False,
         "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit": 2,
+        "accumulated_cache_size_limit": 256,
+        "enable_compiler_collectives": False,  # the other ranks need not run the self-test at the same time
     }
     for name, value in wanted.items():
         if hasattr(config, name):
             setattr(config, name, value)
     set_defaults(Defaults(torch.float32, None))
-    with torch.compiler.set_stance("default"), torch.inference_mode(False), torch.enable_grad():
+    backward: Any = torch._functorch.config
+    lazy = {"force_non_lazy_backward_lowering": False} if hasattr(backward, "force_non_lazy_backward_lowering") else {}
+    with torch.compiler.set_stance("default"), torch.inference_mode(False), torch.enable_grad(), backward.patch(lazy):
         yield
 
 

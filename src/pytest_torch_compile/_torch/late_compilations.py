@@ -24,7 +24,7 @@ from .trace import TARGET_FRAME, compile_id, defined_at
 from .trace_log import TraceListener
 
 _TUNES = re.compile(r"benchmark_all_configs|coordinate_descent_tuning|combo_sequential_autotune|template_autotuning")
-# The names of the events above, which ``emit`` repeats. The canary checks that torch still emits all of them.
+# The names of the events above, which ``_read`` repeats. The canary checks that torch still emits all of them.
 EVENTS = frozenset({"dynamo_start", "bwd_compilation_metrics", "chromium_event"})
 
 

@@ -2,7 +2,7 @@
 about the size of a rounding error.
 
 The final results show how much a model amplifies unavoidable rounding differences. This module uses
-``torch.utils._python_dispatch.TorchDispatchMode``, ``tree_leaves`` and ``tree_map_only`` of ``torch.utils._pytree`` and
+``torch.utils._python_dispatch.TorchDispatchMode``, ``tree_leaves`` of ``torch.utils._pytree`` and
 ``OpOverload.is_view``, which are the same in torch 2.6 to 2.15.
 
 During an optimizer step, the learning rate is perturbed as well. A compiled step computes the bias correction,
@@ -54,11 +54,14 @@ EXACT = frozenset(_EXACT.split())
 
 
 class PerturbedRounding(PausableMode):
-    """A mode that perturbs the results of ops that round, by about the size of a rounding error."""
+    """A mode that perturbs the results of ops that round, by about the size of a rounding error. In float32 and
+    float64, the perturbations are multiplied by ``strength``.
+    """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, strength: float = 1.0) -> None:
         super().__init__()
         self._seed = seed
+        self._strength = strength
         self._generators: dict[torch.device, torch.Generator] = {}
         self._positions = random.Random(seed)
         self._narrow = NarrowRounding(seed)
@@ -109,9 +112,11 @@ class PerturbedRounding(PausableMode):
     def _steps(self, part: torch.Tensor) -> torch.Tensor:
         """Return random relative changes for all elements of a tensor."""
         if not part.is_cpu or part.numel() > PART:
-            return _steps(self._noise(part), part.dtype)
-        first = self._positions.randrange(STORED - PART)
-        return _stored_steps(part.dtype)[first : first + part.numel()].view(part.shape)
+            steps = _steps(self._noise(part), part.dtype)
+        else:
+            first = self._positions.randrange(STORED - PART)
+            steps = _stored_steps(part.dtype)[first : first + part.numel()].view(part.shape)
+        return steps * self._strength if self._strength != 1 and part.dtype in _WIDE else steps
 
     def _noise(self, like: torch.Tensor) -> torch.Tensor:
         """Return uniform random numbers in [0, 1), from a random stream that is separate from the model's stream."""

@@ -4,8 +4,10 @@ Two correct runs may compute the same product with different kernels: with TF32 
 operands that are truncated, or in float32. cuBLAS and cuDNN's forward convolutions round; Triton's products and some of
 cuDNN's weight gradients truncate.
 
-This module uses ``torch.backends.*.fp32_precision``, which is new in torch 2.9, and ``allow_tf32`` before. In newer
-versions, ``allow_tf32`` cannot be read if a user has set ``fp32_precision`` for only some of the ops.
+This module uses these private torch names, checked with torch 2.6, 2.8, 2.11 and 2.15: the positions of the arguments
+of ``flex_attention`` and its backward; before torch 2.9, ``torch._C._set_cudnn_allow_tf32``. It uses
+``torch.backends.*.fp32_precision``, which is new in torch 2.9, and ``allow_tf32`` before. In newer versions,
+``allow_tf32`` cannot be read if a user has set ``fp32_precision`` for only some of the ops.
 """
 
 from __future__ import annotations
@@ -17,18 +19,27 @@ from enum import Enum
 from typing import Any, Literal
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .dispatch_mode import is_higher_order
-from .sum_errors import PRODUCTS
 
 Setting = Literal["conv", "matmul"]
 # A kernel that truncates makes products too small by this much for each operand, and these errors do not cancel in a
 # sum. Measured on an H100 and an H200: sums of products are too small by 7.0e-4 to 7.5e-4.
 TRUNCATION = 3.75e-4
-# The arguments of higher-order ops that are not operands of products. For the backward of ``flex_attention``, these are
-# the results of the forward, the logarithms of the sums in the softmax, and the gradients of these logarithms.
-IN_FLOAT32 = {"flex_attention_backward": (3, 4, 6)}
+# The positions of the operands of products among an op's arguments. Other arguments, such as a bias, are used in
+# float32.
+_OPERANDS = {
+    **dict.fromkeys(("mm", "bmm", "convolution", "_convolution"), (0, 1)),
+    **dict.fromkeys(("addmm", "baddbmm", "addmm_", "baddbmm_"), (1, 2)),
+    "convolution_backward": (0, 1, 2),
+    "flex_attention": (0, 1, 2),
+    "flex_attention_backward": (0, 1, 2, 5),
+}
+# The results of attention that are products with an operand that exists only inside the op: the output, and the
+# gradients of the query, the key and the value.
+_OF_INNER_OPERANDS = {"flex_attention": (0,), "flex_attention_backward": (0, 1, 2)}
+# The types of devices that have TF32. AMD's GPUs appear as "cuda", too; torch's settings do not allow TF32 there.
+DEVICES = ("cuda",)
 # The bits of a float32 number that a TF32 number keeps, and half of the lowest of them.
 _KEPT = -0x2000
 _HALF = 0x1000
@@ -55,55 +66,59 @@ class Products:
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Call an op. If it may use TF32, compute its products with one of the kernels."""
-        setting = _setting_of(func)
-        if setting is None or not is_allowed(setting) or not any(map(_may_be_tf32, tree_leaves(args))):
+        name = _name(func)
+        operands = [place for place in _OPERANDS.get(name, ()) if place < len(args) and _may_be_tf32(args[place])]
+        setting: Setting = "conv" if "convolution" in name else "matmul"
+        if not operands or not is_allowed(setting):
             return func(*args, **kwargs)
-        kernel = self.kernel(func, args)
+        kernel = self.kernel(name, [tuple(args[place].shape) for place in operands])
         if kernel is Kernel.FLOAT32:
             with turned_off(setting):
                 return func(*args, **kwargs)
-        convert = rounded if kernel is Kernel.ROUNDS else truncated
-        operands = tree_map_only(torch.Tensor, lambda one: convert(one) if _may_be_tf32(one) else one, list(args))
-        for position in IN_FLOAT32.get(_name(func), ()):
-            operands[position] = args[position]
-        result = func(*operands, **kwargs)
-        if is_higher_order(func) and kernel is Kernel.TRUNCATES:
-            # Attention multiplies two matrices, and the first operand of the second product exists only inside the op.
-            for tensor in filter(_may_be_tf32, tree_leaves(result)):
-                tensor.mul_(1 - TRUNCATION)
-        if func is torch.ops.aten.convolution_backward.default and result[2] is not None:
+        converted = list(args)
+        for place in operands:
+            converted[place] = rounded(args[place]) if kernel is Kernel.ROUNDS else truncated(args[place])
+        result = func(*converted, **kwargs)
+        if kernel is Kernel.TRUNCATES:
+            for place in _OF_INNER_OPERANDS.get(name, ()):
+                result[place].mul_(1 - TRUNCATION)
+        if name == "convolution_backward" and result[2] is not None:
             # The gradient of the bias is a sum, not a product.
             gradient = args[0]
             result[2].copy_(gradient.sum([dim for dim in range(gradient.dim()) if dim != 1]))
         return result
 
-    def kernel(self, func: Any, args: Any) -> Kernel:
-        """Return the kernel of an op: the same kernel for all ops in every second run, and otherwise at random."""
+    def kernel(self, name: str, shapes: list[tuple[int, ...]]) -> Kernel:
+        """Return the kernel for an op and the shapes of its operands.
+
+        In runs 1, 5, 9 and so on, all kernels truncate. All kernels compute in float32 in run 3, and round in run 7,
+        and so on in turn. In the other runs, each kernel is drawn.
+        """
         if self._seed % 4 == 1:
             return Kernel.TRUNCATES
         if self._seed % 4 == 3:
             return Kernel.FLOAT32 if self._seed % 8 == 3 else Kernel.ROUNDS
-        shapes = [tuple(leaf.shape) for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)]
-        return random.Random(f"{self._seed} {func} {shapes}").choice(list(Kernel))
+        return random.Random(f"{self._seed} {name} {shapes}").choice(list(Kernel))
 
 
 def is_allowed(setting: Setting) -> bool:
     """Return whether torch's settings allow TF32 for convolutions or for matrix products on a CUDA device."""
-    owner, name = _place_of(setting)
-    return getattr(owner, name) in (True, "tf32")
+    return _read(setting) in (True, "tf32")
 
 
 @contextmanager
 def turned_off(setting: Setting) -> Iterator[None]:
     """Compute convolutions or matrix products in float32 inside the ``with`` block."""
-    owner, name = _place_of(setting)
-    before = getattr(owner, name)
+    before = _read(setting)
     precision = torch.get_float32_matmul_precision() if before is True and setting == "matmul" else None
-    setattr(owner, name, "ieee" if isinstance(before, str) else False)
+    _write(setting, "ieee" if isinstance(before, str) else False)
     try:
         yield
     finally:
-        setattr(owner, name, before)
+        if isinstance(before, str):
+            _write(setting, "none")  # inherits the setting of all ops, as it may have done before
+        if _read(setting) != before:
+            _write(setting, before)
         if precision is not None:  # allow_tf32 = True sets "high", also if the precision was "medium"
             torch.set_float32_matmul_precision(precision)
 
@@ -119,29 +134,46 @@ def truncated(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _with_bits(tensor: torch.Tensor, bits: torch.Tensor) -> torch.Tensor:
-    """Return the numbers with these bits. Infinity and NaN stay: with fewer bits, a NaN could become infinite."""
-    return torch.where(tensor.isfinite(), bits.view(torch.float32), tensor)
-
-
-def _setting_of(func: Any) -> Setting | None:
-    """Return the setting that allows TF32 for an op, or None if the op computes no products."""
-    if "convolution" in _name(func):
-        return "conv"
-    return "matmul" if _name(func) in PRODUCTS or is_higher_order(func) else None
+    """Return the numbers with these bits. Infinity and NaN stay: with fewer bits, a NaN could become infinite. The
+    largest numbers stay, too, because masks contain them, and they would become infinite.
+    """
+    numbers = bits.view(torch.float32)
+    return torch.where(tensor.isfinite() & numbers.isfinite(), numbers, tensor)
 
 
 def _name(func: Any) -> str:
-    return str(func.__name__ if is_higher_order(func) else func.overloadpacket.__name__)
+    """Return the name of an op of torch, or an empty string for a custom op."""
+    if is_higher_order(func):
+        return str(func.__name__)
+    return str(func.overloadpacket.__name__) if func.namespace == "aten" else ""
 
 
 def _may_be_tf32(operand: Any) -> bool:
-    """Return whether a kernel may round this operand. A bias has one dimension and is added in float32."""
-    if not isinstance(operand, torch.Tensor) or operand.dtype is not torch.float32 or operand.dim() < 2:
+    """Return whether a kernel may round this operand. The class of a subclass may not support the ops that round."""
+    if type(operand) not in (torch.Tensor, torch.nn.Parameter) or operand.dtype is not torch.float32:
         return False
-    return operand.is_cuda and operand.layout is torch.strided
+    return operand.device.type in DEVICES and operand.layout is torch.strided
 
 
-def _place_of(setting: Setting) -> tuple[Any, str]:
-    if hasattr(torch.backends, "fp32_precision"):
-        return (torch.backends.cudnn.conv if setting == "conv" else torch.backends.cuda.matmul), "fp32_precision"
-    return (torch.backends.cudnn if setting == "conv" else torch.backends.cuda.matmul), "allow_tf32"
+def _settings(setting: Setting) -> Any:
+    if setting == "matmul":
+        return torch.backends.cuda.matmul
+    return torch.backends.cudnn.conv if _is_newer() else torch.backends.cudnn
+
+
+def _read(setting: Setting) -> Any:
+    """Return torch's setting: True or False before torch 2.9, and else "tf32", "ieee" or "none"."""
+    return _settings(setting).fp32_precision if _is_newer() else _settings(setting).allow_tf32
+
+
+def _write(setting: Setting, value: Any) -> None:
+    if _is_newer():
+        _settings(setting).fp32_precision = value
+    elif setting == "conv":
+        torch._C._set_cudnn_allow_tf32(value)  # torch.backends.cudnn.allow_tf32 can be frozen
+    else:
+        torch.backends.cuda.matmul.allow_tf32 = value
+
+
+def _is_newer() -> bool:
+    return hasattr(torch.backends, "fp32_precision")

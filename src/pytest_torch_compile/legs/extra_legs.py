@@ -26,6 +26,9 @@ from .leg import Leg, Work, World
 # The largest number of perturbed runs; ``PATIENCE`` in ``numerics/rule.py`` can end them earlier. Perturbed rounding
 # flips a sensitive gate, such as a ReLU, in only about one in ten runs.
 RUNS = 32
+# The number of runs with larger perturbations, and the factor. These runs flip gates that few of the other runs flip.
+STRONG_RUNS = 16
+STRENGTH = 4.0
 # After the first ``LEAST_RUNS`` runs, no run is started once ``SECONDS`` of processor time have passed, so large models
 # get fewer runs.
 LEAST_RUNS = 4
@@ -79,9 +82,9 @@ class PerturbedLeg(Leg):
 
     records_start = False
 
-    def __init__(self, work: Work, seed: int, world: World | None = None) -> None:
+    def __init__(self, work: Work, seed: int, world: World | None = None, strength: float = 1.0) -> None:
         super().__init__(work, world)
-        self.mode = self._perturbed = PerturbedRounding(seed)
+        self.mode = self._perturbed = PerturbedRounding(seed, strength)
 
     def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
         with self._perturbed.paused():
@@ -98,11 +101,13 @@ class PerturbedLegs:
     world: World | None = None
     why_not: BaseException | None = None
 
-    def records(self, index: int) -> Iterator[CallRecord]:
-        """Yield the record of call ``index`` from each perturbed run, skipping runs that fail."""
+    def records(self, index: int, *, strong: bool) -> Iterator[CallRecord]:
+        """Yield the record of call ``index`` from each perturbed run, skipping runs that fail. If ``strong`` is true,
+        the perturbations are ``STRENGTH`` times larger.
+        """
         started = time.process_time()
-        for seed in range(1, RUNS + 1):
-            leg = LazyLeg(partial(PerturbedLeg, self.work, seed, self.world))
+        for seed in range(1, (STRONG_RUNS if strong else RUNS) + 1):
+            leg = LazyLeg(partial(PerturbedLeg, self.work, seed, self.world, STRENGTH if strong else 1.0))
             record = leg.record(index)
             self.why_not = self.why_not or leg.why_not
             if record is not None:
@@ -131,16 +136,17 @@ class ExtraLegs:
             float64=partial(self._in_float64.record, index),
             # The plain repeat is for code that does not run under a dispatch mode.
             repeat=lambda: self._repeat.record(index) or self._plain_repeat.record(index),
-            perturbed=partial(self._perturbed_records, index),
+            perturbed=partial(self._perturbed_records, index, strong=False),
+            strongly_perturbed=partial(self._perturbed_records, index, strong=True),
         )
 
-    def _perturbed_records(self, index: int) -> Iterator[CallRecord]:
+    def _perturbed_records(self, index: int, *, strong: bool) -> Iterator[CallRecord]:
         try:
             self._perturbed.world = self._eager().world
         except CompileUsageError as error:
             self._perturbed.why_not = error
             return
-        yield from self._perturbed.records(index)
+        yield from self._perturbed.records(index, strong=strong)
 
     def not_judged(self) -> list[str]:
         """Return a line for each measurement that could not be taken because its reference run raised an exception."""

@@ -33,6 +33,9 @@ MOST_VALUES = 50_000
 DEEPEST = 50
 # The setting in a parameter group that torch changes while it traces an optimizer step.
 CAPTURABLE = "capturable"
+# Attributes that only save time, by the class's package and name: a loguru logger remembers which modules have logged.
+# These attributes are restored after a run, but not compared, because compiled code need not log.
+_CACHES = {("loguru", "Core"): "enabled"}
 
 
 def kept_by(target: Any, snapshot: Snapshot, covered: Collection[int]) -> Flat:
@@ -119,6 +122,8 @@ class _Walk:
         if is_a(value, dict) and (left_out := _by_class(value, self._snapshot)):
             entries = len(items(value))
             return (pair for index, pair in enumerate(parts(value)) if index >= entries or index not in left_out)
+        if cache := _CACHES.get((type(value).__module__.partition(".")[0], type(value).__name__)):
+            return ((text, part) for text, part in parts(value) if text != f".{cache}")
         if not is_a(value, types.FunctionType):
             return parts(value)
         named = [name for name, cell in cells(value) if ("cell", id(cell)) in self._snapshot.holders]

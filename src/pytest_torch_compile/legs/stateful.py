@@ -1,5 +1,5 @@
 """Holders of objects whose state is not in their attributes, such as random number generators, buffers and open files.
-The classes are in ``_STATEFUL``. ``_NAMED`` contains those of libraries that need not be installed.
+The classes are in ``_STATEFUL``, and those of NumPy, which need not be installed, in ``_NUMPY``.
 """
 
 from __future__ import annotations
@@ -87,20 +87,13 @@ def _put_logger(value: logging.Logger, content: tuple[int, bool, bool]) -> None:
     value.disabled, value.propagate = content[1:]
 
 
-def _put_activation(core: Any, content: tuple[Any, Any]) -> None:
-    core.activation_list, core.activation_none = content
-    core.enabled = {}  # derived from the two
-
-
 def _put_array_of_numbers(value: array.array[Any], content: bytes) -> None:
     del value[:]
     value.frombytes(content)
 
 
-# Functions that read and restore the state of an object.
-_Access = tuple[Callable[[Any], Any], Callable[[Any, Any], None]]
-# The types with internal state.
-_STATEFUL: tuple[tuple[type, _Access], ...] = (
+# The types with internal state, each with functions that read and restore the state.
+_STATEFUL: tuple[tuple[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]], ...] = (
     (random.Random, (random.Random.getstate, random.Random.setstate)),
     (torch.Generator, (torch.Generator.get_state, torch.Generator.set_state)),
     (bytearray, (bytes, lambda value, content: value.__setitem__(slice(None), content))),
@@ -116,27 +109,21 @@ _NOT_RESTORABLE: tuple[type, ...] = (
 )  # fmt: skip
 _LOCK = type(threading.Lock())
 _FILES = (io.TextIOWrapper, io.BufferedReader, io.FileIO)
-_NAMED: dict[tuple[str, str], _Access] = {
-    ("numpy", "ndarray"): (lambda value: value.copy(), _put_array),
-    ("numpy", "Generator"): (
+_NUMPY = {
+    "ndarray": (lambda value: value.copy(), _put_array),
+    "Generator": (
         lambda value: value.bit_generator.state,
         lambda value, content: setattr(value.bit_generator, "state", content),
     ),
-    ("numpy", "RandomState"): (
-        lambda value: value.get_state(legacy=False),
-        lambda value, content: value.set_state(content),
-    ),
-    # A logger remembers the modules that have logged before. Compiled code need not log, so this is not compared.
-    ("loguru", "Core"): (lambda core: (core.activation_list, core.activation_none), _put_activation),
+    "RandomState": (lambda value: value.get_state(legacy=False), lambda value, content: value.set_state(content)),
 }
 
 
 def stateful(value: Any) -> Stateful | None:
     """Return the holder of an object with internal state; None for other objects."""
     kind = type(value)
-    named = _NAMED.get((kind.__module__.partition(".")[0], kind.__name__))
-    if named is not None:
-        return Stateful(value, *named)
+    if kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in _NUMPY:
+        return Stateful(value, *_NUMPY[kind.__name__])
     if any(kind is file for file in _FILES):
         try:
             seeks = value.readable() and value.seekable() and value.tell() >= 0

@@ -129,8 +129,7 @@ def judge_pairs(pairs: Sequence[Pair], extra_runs: ExtraRuns, tolerances: Tolera
     if failing or doubtful:
         _judge_by_spread(failing, doubtful, _values(extra_runs.repeat()), result)
     if result.failing(floating):
-        perturbed = filter(None, map(_values, extra_runs.perturbed()))
-        _judge_by_perturbed_rounding(result.failing(floating), truth, perturbed, result)
+        _judge_by_perturbed_rounding(result.failing(floating), truth, extra_runs, result)
     return result
 
 
@@ -253,22 +252,29 @@ def _spread_verdict(pair: Pair, second: torch.Tensor) -> LeafVerdict:
 
 
 def _judge_by_perturbed_rounding(
-    failing: Sequence[Pair], truth: Values, runs: Iterable[Values], result: Judgement
+    failing: Sequence[Pair], truth: Values, extra_runs: ExtraRuns, result: Judgement
 ) -> None:
     """Widen the limits of the ``failing`` pairs, because errors that also occur in eager with perturbed rounding are
     acceptable.
+
+    A gate, such as a ReLU, is switched by an error if its input is close enough to zero. A switched gate changes
+    gradients by far more than the error, and each run switches only a few gates. Therefore, gradients that still fail
+    are judged again with larger perturbations, which switch more of the gates that compiled code may switch.
     """
     candidates = [
         _PerturbedLimits(pair, result.verdicts[pair.path], truth)
         for pair in failing
         if math.isfinite(result.verdicts[pair.path].worst.ratio) or pair.eager.dtype is torch.float16
     ]
-    for number, run in enumerate(runs if candidates else (), 1):
-        for candidate in candidates:
-            result.verdicts[candidate.pair.path] = candidate.after(run.get(candidate.pair.path))
-        candidates = [candidate for candidate in candidates if not candidate.verdict.ok]
-        # Once one pair is hopeless, the call fails regardless of the other pairs, so stop.
-        if not candidates or (number >= rule.PATIENCE and any(candidate.is_hopeless for candidate in candidates)):
+    for start_runs in (extra_runs.perturbed, extra_runs.strongly_perturbed):
+        for number, run in enumerate(filter(None, map(_values, start_runs())) if candidates else (), 1):
+            for candidate in candidates:
+                result.verdicts[candidate.pair.path] = candidate.after(run.get(candidate.pair.path))
+            candidates = [candidate for candidate in candidates if not candidate.verdict.ok]
+            # Once one pair is hopeless, the call fails regardless of the other pairs, so stop.
+            if not candidates or (number >= rule.PATIENCE and any(candidate.is_hopeless for candidate in candidates)):
+                return
+        if any(candidate.pair.section not in GRADIENTS for candidate in candidates):
             return
 
 
