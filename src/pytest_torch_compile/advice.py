@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
 
 from ._torch.hints import MAY_FAIL_IN_EAGER, MAY_FOLLOW, RAISED_IN_CODE, dynamic_output_hint
 from ._torch.hints import SEE_CACHE_BYPASS as SEE_CACHE_BYPASS
@@ -176,10 +175,6 @@ LOOK_FOR_A_DEFECT = (
     f"find the cause, {FIND_STAGE}"
 )
 CHECK_IN_FLOAT64 = "check the code in float64"
-TURN_TF32_OFF: dict[Literal["conv", "matmul"], str] = {
-    "conv": "set torch.backends.cudnn.allow_tf32 = False",
-    "matmul": "call torch.set_float32_matmul_precision('highest')",
-}
 LOST_WRITE = "return the new value instead of writing it in place, or write it to the tensor itself with copy_()"
 UNEXPECTED_WRITE = "clone the tensor before passing it to the compiled function"
 ONE_SIDED_GRADIENT = (

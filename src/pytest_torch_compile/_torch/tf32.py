@@ -23,6 +23,11 @@ import torch
 from .dispatch_mode import is_higher_order
 
 Setting = Literal["conv", "matmul"]
+# What to tell a user who wants to turn TF32 off.
+HOW_TO_TURN_OFF: dict[Setting, str] = {
+    "conv": "set torch.backends.cudnn.allow_tf32 = False",
+    "matmul": "call torch.set_float32_matmul_precision('highest')",
+}
 # A kernel that truncates makes products too small by this much for each operand, and these errors do not cancel in a
 # sum. Measured on an H100 and an H200: sums of products are too small by 7.0e-4 to 7.5e-4.
 TRUNCATION = 3.75e-4
@@ -38,7 +43,7 @@ _OPERANDS = {
 # The results of attention that are products with an operand that exists only inside the op: the output, and the
 # gradients of the query, the key and the value.
 _OF_INNER_OPERANDS = {"flex_attention": (0,), "flex_attention_backward": (0, 1, 2)}
-# The types of devices that have TF32. AMD's GPUs appear as "cuda", too; torch's settings do not allow TF32 there.
+# The types of devices that have TF32.
 DEVICES = ("cuda",)
 # The bits of a float32 number that a TF32 number keeps, and half of the lowest of them.
 _KEPT = -0x2000

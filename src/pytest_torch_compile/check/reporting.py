@@ -78,7 +78,7 @@ def _large_errors(comparisons: Sequence[Comparison]) -> Iterator[str]:
     for leaf in (leaf for comparison in comparisons for leaf in comparison.leaves if leaf.ok and leaf.large_error):
         largest[leaf.path] = max(leaf.large_error, largest.get(leaf.path, 0.0))
     on_gpu = torch.cuda.is_initialized()
-    turn_off = [what for setting, what in advice.TURN_TF32_OFF.items() if on_gpu and tf32.is_allowed(setting)]
+    turn_off = [what for setting, what in tf32.HOW_TO_TURN_OFF.items() if on_gpu and tf32.is_allowed(setting)]
     hint = f"to find smaller errors, {', or '.join([*turn_off, advice.CHECK_IN_FLOAT64])}"
     for path, error in largest.items():
         yield f"{path} passes with an error of {error:.1%}, because the code amplifies rounding errors; {hint}"
