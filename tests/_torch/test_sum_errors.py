@@ -20,7 +20,7 @@ def one_after_the_other(terms: torch.Tensor) -> torch.Tensor:
 
 
 def rms(values: torch.Tensor) -> float:
-    return float(values.double().square().mean().sqrt())
+    return float(values.detach().double().square().mean().sqrt())
 
 
 @pytest.mark.parametrize("mean", [0.0, 1.0])
@@ -99,3 +99,72 @@ def test_the_gradient_of_a_bias_before_a_batch_norm_is_perturbed_by_the_size_of_
     with PerturbedRounding(1):
         perturbed = bias_gradient()
     assert rms(perturbed) > 3 * rms(exact)
+
+
+def added_one_after_the_other(x: torch.Tensor) -> torch.Tensor:
+    """Return the mean of each channel as Inductor computes it on a CPU: with Welford's algorithm."""
+    mean = torch.zeros(x.shape[1])
+    for count, elements in enumerate(x.transpose(0, 1).flatten(1).unbind(1), start=1):
+        mean = mean + (elements - mean) * (1 / count)
+    return mean
+
+
+@pytest.mark.parametrize("mean", [1.0, 20.0])
+@pytest.mark.parametrize("size", [4, 16, 32])
+def test_a_perturbed_batch_norm_is_as_wrong_as_one_that_averages_elements_one_after_the_other(size, mean):
+    """Images in [0, 1] have channels whose mean is larger than their deviation."""
+    x = torch.randn(4, 64, size, size, generator=torch.Generator().manual_seed(0)) + mean
+    norm = nn.BatchNorm2d(64, momentum=1.0)
+    exact, averages = norm(x).double().mean((0, 2, 3)), x.double().mean((0, 2, 3))
+    with PerturbedRounding(1):
+        shift = norm(x).double().mean((0, 2, 3)) - exact
+    expected = rms(added_one_after_the_other(x) - averages)
+    assert 0.7 < rms(norm.running_mean - averages) / expected < 3
+    assert 0.7 < rms(shift) / expected < 3
+
+
+def test_only_the_share_of_the_new_mean_is_wrong_in_a_running_mean():
+    x = torch.randn(4, 64, 16, 16, generator=torch.Generator().manual_seed(0)) + 20
+    norm = nn.BatchNorm2d(64, momentum=0.001)
+    with PerturbedRounding(1):
+        norm(x)
+    assert rms(norm.running_mean - x.double().mean((0, 2, 3)) * 0.001) < 10 * EPS * rms(norm.running_mean)
+
+
+@pytest.mark.parametrize("norm", [nn.LayerNorm(64), nn.GroupNorm(8, 64)], ids=str)
+def test_the_mean_of_other_normalizations_is_more_exact(norm):
+    x = torch.randn(8, 64, 64, generator=torch.Generator().manual_seed(0)) + 20
+    exact = norm(x)
+    with PerturbedRounding(1):
+        error = norm(x).double() - exact
+    assert 5 * EPS < rms(error) < 30 * EPS
+
+
+def test_a_batch_norm_in_eval_mode_computes_no_mean_and_updates_no_statistics():
+    x = torch.randn(8, 16, 16, 16, generator=torch.Generator().manual_seed(0)) + 20
+    norm = nn.BatchNorm2d(16).eval()
+    norm.running_mean.fill_(20)
+    before = norm.running_mean.clone()
+    exact = norm(x).double()
+    with PerturbedRounding(1):
+        moved = norm(x)
+    assert rms(moved - exact) < 5 * EPS
+    assert torch.equal(norm.running_mean, before)
+
+
+def test_a_backward_pass_updates_no_statistics():
+    x = torch.randn(8, 16, 16, 16, requires_grad=True)
+    norm = nn.BatchNorm2d(16)
+    output = norm(x)
+    before = norm.running_mean.clone()
+    with PerturbedRounding(1):
+        output.square().sum().backward()
+    assert torch.equal(norm.running_mean, before)
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm2d(8), nn.GroupNorm(2, 8), nn.LayerNorm(16)], ids=str)
+def test_elements_that_are_all_equal_are_averaged_almost_without_an_error(norm):
+    nn.init.ones_(norm.bias)
+    x = torch.full((4, 8, 16, 16), 3.0)
+    with PerturbedRounding(1):
+        assert rms(norm(x) - 1) < 1e-4  # 1e-3 if they are perturbed like others

@@ -26,7 +26,7 @@ from torch.utils._pytree import tree_leaves
 from .dispatch_mode import PausableMode, is_higher_order
 from .float_types import is_packed
 from .narrow_rounding import NarrowRounding, narrow_steps, sum_before_rounding
-from .sum_errors import Errors, errors_of
+from .sum_errors import Errors, errors_of, updated_statistics
 from .tf32 import Products
 
 _TABLE = "_pytest_torch_compile_table"
@@ -38,7 +38,6 @@ PART = 2**16
 # once, and each part reads its numbers at a random position.
 STORED = 2**18
 _WIDE = (torch.float32, torch.float64)
-_STATISTICS = ("running_mean", "running_var")
 
 # Ops that only copy or select values and do not round.
 _EXACT = (
@@ -87,7 +86,7 @@ class PerturbedRounding(PausableMode):
             for tensor in results:
                 setattr(tensor, _TABLE, True)
         elif not self.is_paused and rounds(func):
-            for tensor in [*results, *_statistics(func, args)]:
+            for tensor in [*results, *_statistics(func, args, kwargs or {})]:
                 if _can_be_perturbed(tensor):
                     self._perturb(tensor, func, args, kwargs or {})
         return result
@@ -174,12 +173,8 @@ def _is_table(func: Any, args: Any) -> bool:
     return all(not tensor.is_floating_point() or hasattr(tensor, _TABLE) for tensor in given)
 
 
-def _statistics(func: Any, args: Any) -> list[torch.Tensor]:
-    """Return the running statistics to which a batch normalization writes. The op does not return them."""
-    if is_higher_order(func):
-        return []
-    named = zip(func._schema.arguments, args, strict=False)
-    return [value for given, value in named if given.name in _STATISTICS and isinstance(value, torch.Tensor)]
+def _statistics(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
+    return [] if is_higher_order(func) else updated_statistics(func, args, kwargs)
 
 
 def rounds(func: Any) -> bool:

@@ -10,11 +10,13 @@ This module uses the schemas of torch's ops, which are the same in torch 2.6 to 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from .support import AVERAGES_IN_PARTS
 
 # A sum of n terms that are added one after the other has an error of about this many eps, times the root of n, times
 # the size that it would have if its terms had random signs: each addition rounds by 0.21 eps (root mean square), and
@@ -32,12 +34,23 @@ SAME_SIGN = 5.0
 RANDOM_SIGNS = 2.0
 # Longer sums are computed in parts: Inductor's sums of 262,144 elements have an error of 19 eps.
 LONGEST_SUM = 2.0**14
+# On a CPU, Inductor adds the elements of a batch normalization's channel to its mean one after the other, if the
+# channels are innermost in memory, as after a convolution. The error of the mean is about 0.13 eps of the mean, times
+# the root of the number of elements: each step rounds by 0.21 eps, and the errors shrink by 1 / sqrt(3) while elements
+# are added. Measured 8 eps for 4,096 elements, and 0.5 if the channels are not innermost. The constant is larger
+# because few channels can decide about a whole network.
+MEAN_EPS = 0.2
+# More elements are averaged in parts of this many elements, except in torch 2.6.
+MEAN_PART = 2.0**12
 # The smallest error, in eps.
 LEAST = 1.0
 # Rows of a convolution's result that are shorter than this are too short to estimate a mean square.
 SHORTEST_ROW = 8
 
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
+_STATISTICS = ("running_mean", "running_var")
+# Batch normalizations that have no argument ``training`` and use the running statistics.
+_IN_EVAL = ("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
 
 
 @dataclass(frozen=True)
@@ -77,9 +90,11 @@ def errors_of(func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> Errors
         keeps_last = args[0].shape[-1:] == result.shape[-1:]
         size = torch.maximum(squares.sqrt(), result.abs())
         return Errors([_eps_of_sum(terms, SUM_EPS if keeps_last else ROW_EPS) * size])
-    norm = _normalization(name, args)
+    norm = _normalization(func, args, kwargs)
     if norm is None:
         return Errors()
+    if result is norm.options.get("running_mean"):
+        return Errors([_error_of_running_mean(norm, result)])
     if result.shape == norm.inputs.shape:
         groups = [1 if dim in norm.shared else size for dim, size in enumerate(result.shape)]
         return Errors((), _shared_errors(norm, result), groups)
@@ -89,21 +104,33 @@ def errors_of(func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> Errors
     return Errors()
 
 
+def updated_statistics(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
+    """Return the running statistics to which an op writes. A batch normalization does not return them."""
+    norm = _normalization(func, args, kwargs)
+    if norm is None or norm.gradient is not None or not norm.sums_inputs:
+        return []
+    return [value for name in _STATISTICS if isinstance(value := norm.options.get(name), torch.Tensor)]
+
+
 @dataclass(frozen=True)
 class _Normalization:
     """The input of a normalization, and in its backward pass the gradient of its output.
 
     Elements in the dimensions ``shared`` have a common mean and variance. The gradients of the weight and the bias are
-    sums over the dimensions ``summed``.
+    sums over the dimensions ``summed``. ``options`` contains the op's arguments by name. ``sums_inputs`` is false if
+    the op uses running statistics in place of the mean and the variance of its input.
     """
 
     inputs: torch.Tensor
     gradient: torch.Tensor | None
     shared: list[int]
     summed: list[int]
+    options: Mapping[str, Any]
+    sums_inputs: bool
 
 
-def _normalization(name: str, args: Any) -> _Normalization | None:
+def _normalization(func: Any, args: Any, kwargs: Any) -> _Normalization | None:
+    name = func.overloadpacket.__name__
     backward = name.endswith("norm_backward")
     kind = next((kind for kind in ("batch_norm", "layer_norm", "group_norm") if kind in name), "")
     if not kind or not (backward or "backward" not in name):
@@ -112,13 +139,26 @@ def _normalization(name: str, args: Any) -> _Normalization | None:
     gradient, inputs = (second, first) if name.startswith(("cudnn", "miopen")) else (first, second)
     if not backward:
         gradient, inputs = None, first
+    named = zip((argument.name for argument in func._schema.arguments), args, strict=False)
+    options = {**dict(named), **kwargs}
+    sums_inputs = bool(options.get("training", name not in _IN_EVAL))
     dims = list(range(inputs.dim()))
     if kind == "layer_norm":
         normalized = len(args[2 if backward else 1])
-        return _Normalization(inputs, gradient, dims[-normalized:], dims[:-normalized])
+        return _Normalization(inputs, gradient, dims[-normalized:], dims[:-normalized], options, sums_inputs)
     others = [dim for dim in dims if dim != 1]
     # The groups of a group normalization lie in one sample.
-    return _Normalization(inputs, gradient, others if kind == "batch_norm" else dims[1:], others)
+    shared = others if kind == "batch_norm" else dims[1:]
+    return _Normalization(inputs, gradient, shared, others, options, sums_inputs)
+
+
+def _weight(norm: _Normalization) -> torch.Tensor:
+    """Return the absolute weight of a normalization, in a shape that can be broadcast to the shape of its input."""
+    weight = norm.options.get("weight")
+    if weight is None:
+        return norm.inputs.new_ones(())
+    over_channels = norm.shared[-1:] == norm.summed[-1:]  # in contrast to a layer normalization
+    return weight.abs().view(-1, *[1] * (norm.inputs.dim() - 2)) if over_channels else weight.abs()
 
 
 def _shared_errors(norm: _Normalization, result: torch.Tensor) -> list[torch.Tensor]:
@@ -127,7 +167,7 @@ def _shared_errors(norm: _Normalization, result: torch.Tensor) -> list[torch.Ten
     """
     scale = _rms(result, norm.shared)
     if norm.gradient is None:
-        return [scale, result]
+        return [torch.maximum(scale, _error_of_mean(norm)) if norm.sums_inputs else scale, result]
     # The gradient is computed from two sums over each group: of the output's gradient, and of its products with the
     # normalized input.
     deviation = norm.inputs - norm.inputs.mean(norm.shared, keepdim=True)
@@ -138,6 +178,34 @@ def _shared_errors(norm: _Normalization, result: torch.Tensor) -> list[torch.Ten
         unit * _error_over(norm.gradient, norm.shared),
         unit * _error_over(norm.gradient * normalized, norm.shared) * normalized,
     ]
+
+
+def _error_of_mean(norm: _Normalization) -> torch.Tensor:
+    """Return the error of the output that is caused by the error of the mean, in eps. It is large in relation to the
+    output if the mean is much larger than the deviation.
+    """
+    mean = norm.inputs.mean(norm.shared, keepdim=True)
+    variance = (norm.inputs - mean).square().mean(norm.shared, keepdim=True)
+    deviation = (variance + norm.options.get("eps", norm.options.get("epsilon", 0.0))).sqrt()
+    # Elements that are all equal are averaged without an error.
+    largest = variance.sqrt() / torch.finfo(mean.dtype).eps
+    return torch.minimum(_eps_of_mean(norm) * mean.abs(), largest) * _weight(norm) / deviation
+
+
+def _error_of_running_mean(norm: _Normalization, running: torch.Tensor) -> torch.Tensor:
+    share = norm.options.get("momentum", norm.options.get("exponential_average_factor", 1.0))
+    mean = norm.inputs.mean(norm.shared).reshape(running.shape).to(running.dtype)
+    return torch.maximum(running.abs(), _eps_of_mean(norm) * share * mean.abs())
+
+
+def _eps_of_mean(norm: _Normalization) -> float:
+    """Return the error of the mean of a normalization's input, in eps of the mean."""
+    is_batch_norm = norm.shared == norm.summed
+    if not is_batch_norm or not norm.inputs.is_cpu:
+        return LEAST
+    terms = norm.inputs.numel() / max(norm.inputs.shape[1], 1)
+    part: float = min(terms, MEAN_PART) if AVERAGES_IN_PARTS else terms
+    return max(LEAST, MEAN_EPS * part / math.sqrt(terms))
 
 
 def _error_over(terms: torch.Tensor, dims: list[int]) -> torch.Tensor:

@@ -35,6 +35,8 @@ _EARLIER_NAMES = {"dynamic_shapes": "shapes_spec"}
 _NOT_INDUCTORS = ("guard_filter_fn", "use_aoti")  # torch.compile removes these arguments from the options
 # True if, with fullgraph=True, torch also captures ops that return Python scalars or have data-dependent output shapes.
 FULLGRAPH_CAPTURES_MORE = Version(Version(torch.__version__).base_version) >= Version("2.10")
+# True if Inductor averages a long channel of a batch normalization in parts on a CPU.
+AVERAGES_IN_PARTS = Version(Version(torch.__version__).base_version) >= Version("2.8")
 CONSTRAINT_VIOLATION = "ConstraintViolationError"
 # The imports of torch at the top of a generated script.
 IMPORTS_OF_TORCH = ("import torch", "import torch._dynamo", "import torch.utils._pytree as pytree")
