@@ -152,6 +152,22 @@ def test_a_batch_norm_in_eval_mode_computes_no_mean_and_updates_no_statistics():
     assert torch.equal(norm.running_mean, before)
 
 
+def test_a_running_statistic_in_a_16_bit_dtype_rounds_twice():
+    """An update that is decomposed into ops rounds the share of the old value, and the sum."""
+    x = torch.randn(64, 4096).bfloat16() + 3
+    differences = []
+    for seed in range(8):
+        norm = nn.BatchNorm1d(4096).bfloat16()
+        norm.running_var.fill_(0.7)
+        exact = norm.running_var.double() * 0.9 + x.double().var(0) * 0.1
+        with PerturbedRounding(seed):
+            norm(x)
+        differences.append(rms(norm.running_var / exact - 1))
+    share = (torch.full((4096,), 0.7).bfloat16().double() * 0.9).bfloat16()
+    decomposed = (share + (x.double().var(0) * 0.1).bfloat16()).double()
+    assert 1 < sum(differences) / 8 / rms(decomposed / exact - 1) < 2
+
+
 def test_a_backward_pass_updates_no_statistics():
     x = torch.randn(8, 16, 16, 16, requires_grad=True)
     norm = nn.BatchNorm2d(16)

@@ -164,6 +164,8 @@ def test_a_function_has_no_module_to_name():
 
 
 def test_mistakes_are_named():
+    with pytest.raises(CompileUsageError, match="checks a single call, but 2 were passed"):
+        check_invariance(torch.sin, call(torch.ones(2, 2)), call(torch.ones(2, 2)))
     with pytest.raises(CompileUsageError, match="over='rows' is unknown; choose one of: batch, run, process"):
         check_invariance(torch.sin, torch.randn(3), over="rows")
     with pytest.raises(CompileUsageError, match="requires a batch of at least two rows"):

@@ -8,7 +8,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pytest_torch_compile import Call, CompileSuite, call, check_compile, padded, random_lengths, sizes  # noqa: E402
+from pytest_torch_compile import (  # noqa: E402
+    Call,
+    CompileSuite,
+    CompileUsageError,
+    call,
+    check_compile,
+    padded,
+    random_lengths,
+    sizes,
+)
 from pytest_torch_compile.legs.calls import as_call, as_calls  # noqa: E402
 from pytest_torch_compile.report.failure_text import sequence_table  # noqa: E402
 
@@ -48,6 +57,19 @@ def test_item_of_a_sequence_may_be_a_call_a_tuple_a_dict_or_the_argument(made, a
 def test_arguments_of_one_call_are_one_call():
     (only,) = as_calls((1,), {"k": 2}, None)
     assert only == Call((1,), {"k": 2})
+
+
+def test_calls_may_be_passed_in_place_of_arguments():
+    assert as_calls((call(1, k=2), call(3)), {}, None) == [call(1, k=2), call(3)]
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"), [((call(1), 2), {}), ((call(1),), {"k": 2}), (([call(1), call(2)],), {}), ((), {"x": call(1)})]
+)
+def test_a_call_that_is_mixed_with_arguments_is_an_error(args, kwargs):
+    """The target would receive the ``Call`` and fail somewhere inside."""
+    with pytest.raises(CompileUsageError, match=r"a call\(\.\.\.\) was passed as an argument.*calls=\[call\(x\)"):
+        as_calls(args, kwargs, None)
 
 
 def test_padded_rounds_up():

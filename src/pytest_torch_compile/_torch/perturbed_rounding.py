@@ -86,7 +86,10 @@ class PerturbedRounding(PausableMode):
             for tensor in results:
                 setattr(tensor, _TABLE, True)
         elif not self.is_paused and rounds(func):
-            for tensor in [*results, *_statistics(func, args, kwargs or {})]:
+            statistics = _statistics(func, args, kwargs or {})
+            # Decomposed into ops in a 16-bit dtype, an update rounds twice: the share of the old value, and the sum.
+            rounded_twice = [tensor for tensor in statistics if tensor.dtype not in _WIDE]
+            for tensor in [*results, *statistics, *rounded_twice]:
                 if _can_be_perturbed(tensor):
                     self._perturb(tensor, func, args, kwargs or {})
         return result

@@ -66,7 +66,7 @@ def check_compile(
     Args:
         target: A module, function, bound method or other callable. If the target is already compiled with
             ``torch.compile``, its uncompiled original is checked, with the options of this call.
-        *args: The arguments of a single call, if ``calls`` is not set.
+        *args: The arguments of a single call, or ``call(...)`` objects, if ``calls`` is not set.
         calls: The call sequence. Each item is a ``call(...)``, a tuple of positional arguments, a dict of keyword
             arguments, or a single argument.
         fullgraph: Passed to ``torch.compile``. Defaults to True, unless graph breaks are allowed, a call is expected to

@@ -63,7 +63,7 @@ def check_artifact(
 
     Args:
         model: The module to deploy, already in the mode (train or eval) that is used in deployment.
-        *args: The arguments of a single call, if ``calls`` is not set.
+        *args: The arguments of a single call, or ``call(...)`` objects, if ``calls`` is not set.
         calls: The calls; the artifact is built from the first call. If a later call raises an exception in eager, the
             artifact must raise an exception in that call as well.
         via: ``"aot_inductor"`` (an AOTInductor package), ``"export"`` (``torch.export.save``) or ``"precompile"``

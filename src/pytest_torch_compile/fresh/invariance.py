@@ -18,7 +18,7 @@ from ..check.describe import device_name, rerun_command, target_name
 from ..check.leg_errors import error_findings, machine_faults_named
 from ..check.requirements import require_values
 from ..findings import CompileReport, CompileUsageError
-from ..legs.calls import Call, as_calls
+from ..legs.calls import as_calls
 from ..legs.compiling import Compiling
 from ..numerics.tolerances import Tolerance, require_tolerances
 from .dependence import WAYS, Dependence, Invariance
@@ -91,7 +91,9 @@ def check_invariance(
     if unknown := [way for way in ways if way not in WAYS]:
         raise CompileUsageError(f"over={unknown[0]!r} is unknown; choose one of: {', '.join(WAYS)}")
     require_tolerances("tolerance", tolerance, Tolerance)
-    one = args[0] if len(args) == 1 and isinstance(args[0], Call) and not kwargs else as_calls(args, kwargs, None)[0]
+    one, *others = as_calls(args, kwargs, None)
+    if others:
+        raise CompileUsageError(f"check_invariance checks a single call, but {len(args)} were passed")
     require_values(target, [one])
     compiling = Compiling(backend or settings.current.backend, mode, options, dynamic, fullgraph) if compiled else None
     rows = rows_of(target, one, batch_dims) if "batch" in ways else {}

@@ -136,12 +136,12 @@ def random_lengths(
 
 
 def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any] | None) -> list[Call]:
-    """Return a check's call sequence: the items of ``calls=``, or one call with the arguments that were passed to the
-    check.
+    """Return a check's call sequence: the items of ``calls=``, the ``call(...)`` objects that were passed to the check,
+    or one call with the arguments that were passed to the check.
 
     Raises:
-        CompileUsageError: If the caller passes both arguments and ``calls=``, or passes neither, or if ``calls=`` is
-            empty or is not a list of calls.
+        CompileUsageError: If the caller passes both arguments and ``calls=``, or passes neither, or passes
+            ``call(...)`` objects together with arguments, or if ``calls=`` is empty or is not a list of calls.
     """
     if calls is None:
         if not args and not kwargs:
@@ -149,7 +149,7 @@ def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any
                 "no call was passed: pass the arguments, as in check_compile(model, x), or calls=[call(x), "
                 "...]; for a target without arguments, pass calls=[call()]"
             )
-        return [Call(tuple(args), kwargs)]
+        return _passed_directly(args, kwargs)
     if args or kwargs:
         raise CompileUsageError("pass either the arguments of one call or calls=[...], not both")
     if isinstance(calls, (Call, Mapping, str, bytes)) or hasattr(calls, "__array__") or not isinstance(calls, Iterable):
@@ -163,3 +163,17 @@ def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any
     if not sequence:
         raise CompileUsageError("calls=[] is empty: pass at least one call, for example calls=[call(x)]")
     return sequence
+
+
+def _passed_directly(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Call]:
+    """Return the calls of ``check_compile(model, call(x), call(y))`` or ``check_compile(model, x)``."""
+    if all(isinstance(value, Call) for value in args) and not kwargs:
+        return list(args)
+    for value in (*args, *kwargs.values()):
+        items = value if type(value) in (list, tuple) else [value]
+        if any(isinstance(item, Call) for item in items):
+            raise CompileUsageError(
+                "a call(...) was passed as an argument of the target: pass a sequence of calls as "
+                "calls=[call(x), call(y)], and all arguments of a call inside its call(...)"
+            )
+    return [Call(tuple(args), kwargs)]

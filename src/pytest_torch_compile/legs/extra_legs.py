@@ -28,7 +28,7 @@ from .leg import Leg, Work, World
 RUNS = 32
 # The number of runs with larger perturbations, and the factor. These runs flip gates that few of the other runs flip.
 STRONG_RUNS = 16
-STRENGTH = 4.0
+STRENGTH = 2.0
 # After the first ``LEAST_RUNS`` runs, no run is started once ``SECONDS`` of processor time have passed, so large models
 # get fewer runs.
 LEAST_RUNS = 4

@@ -56,7 +56,7 @@ def check_plan(
     Args:
         model: A module, function or other callable. The parameters and buffers of a module are treated as if they were
             on the GPU.
-        *args: The arguments of a single call, if ``calls`` is not set.
+        *args: The arguments of a single call, or ``call(...)`` objects, if ``calls`` is not set.
         calls: The calls, as in ``check_compile``; ``call(x, mask=m)`` passes arguments by name.
         gpu: The GPU to plan for: ``"A100"``, ``"H100"``, ``"H200"``, ``"L4"``, ``"L40S"`` or another known name, or a
             ``Card``, which describes any other GPU.
