@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import linecache
 import os
 import sys
 import threading
@@ -612,3 +613,38 @@ def test_other_changes_of_a_logger_of_loguru_are_findings(change):
     with pytest.raises(CompileCheckFailed, match="state"):
         check_compile(changes_in_eager, torch.randn(8))
     assert (core.activation_list, core.handlers, core.extra) == ([], {}, {})
+
+
+LINES = linecache.cache
+MODULES = sys.modules
+NAMES: dict[str, Any] = {}
+
+
+@pytest.mark.parametrize("table", ["LINES", "MODULES"])
+def test_pythons_tables_of_modules_and_lines_are_neither_compared_nor_restored(table, monkeypatch):
+    """beartype, for example, has a global with the lines that ``linecache`` has read; tracing code reads more."""
+    filled = globals()[table]
+    monkeypatch.setitem(filled, "read_by_a_compiler", None)
+
+    def compiler(graph, inputs):
+        filled["read_by_a_compiler"] = len(inputs)
+        return graph
+
+    def reads(x):
+        return x + len(LINES if table == "LINES" else MODULES) * 0
+
+    check_compile(reads, torch.randn(8), backend=compiler, fullgraph=False, max_graph_breaks=9, max_recompiles=9)
+    assert filled["read_by_a_compiler"]
+
+
+def test_a_table_of_the_users_is_compared():
+    def compiler(graph, inputs):
+        NAMES["written_by_a_compiler"] = len(inputs)
+        return graph
+
+    def reads(x):
+        return x + len(NAMES) * 0
+
+    with pytest.raises(CompileCheckFailed, match="global NAMES"):
+        check_compile(reads, torch.randn(8), backend=compiler)
+    assert NAMES == {}

@@ -20,7 +20,7 @@ from ..numerics import CallRecord, Flat, Node
 from ..numerics.tree import is_a
 from .calls import Call
 from .holders import ClassAttributes, is_mutable
-from .reach import cells, is_plain_key, items, parts
+from .reach import cells, is_plain_key, is_table_of_python, items, parts
 from .reach import is_plain as is_plain_value
 from .snapshot import Contents, Snapshot
 from .stateful import cannot_be_restored, comparable, stateful
@@ -77,7 +77,7 @@ class _Walk:
         if is_plain_value(value):
             self.flat.nodes[path] = Node(type(value), True, value)
             return
-        if len(self.flat.nodes) >= MOST_VALUES or depth > DEEPEST:
+        if len(self.flat.nodes) >= MOST_VALUES or depth > DEEPEST or is_table_of_python(value):
             return
         if is_a(value, torch.Tensor):
             self._visit_tensor(value, path, depth)

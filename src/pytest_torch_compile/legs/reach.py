@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import linecache
 import sys
 import threading
 import types
@@ -47,6 +48,8 @@ _CALLABLE = (types.FunctionType, types.MethodType, functools.partial, torch.nn.M
 _CACHED = type(functools.lru_cache(lambda: None))
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
 _TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+# Tables that Python fills when it imports a module or reads a source file, which the compiler does too.
+_TABLES_OF_PYTHON = frozenset(map(id, (linecache.cache, sys.modules, sys.path_importer_cache)))
 # The maximum number of objects to visit. It is far above the number of objects in any model. A larger object graph
 # includes other objects, such as the state of an application.
 MOST_OBJECTS = 100_000
@@ -57,6 +60,13 @@ Parts = Iterator[tuple[str, Any]]
 def is_plain(value: Any) -> bool:
     """Return whether the type of a value is in ``PLAIN``, without calling a metaclass's ``__hash__``."""
     return type(type(value)) is type and type(value) in PLAIN
+
+
+def is_table_of_python(value: Any) -> bool:
+    """Return whether a value is one of Python's tables of modules and source lines, such as ``sys.modules``. These
+    tables are neither restored nor compared.
+    """
+    return id(value) in _TABLES_OF_PYTHON
 
 
 def parts(value: Any) -> Parts:
@@ -208,7 +218,7 @@ def reached(roots: Iterable[Any], closed: Container[object] = ()) -> Iterator[An
     waiting, seen = list(roots), set[int]()
     while waiting and len(seen) < MOST_OBJECTS:
         value = waiting.pop()
-        if is_plain(value) or id(value) in seen or id(value) in closed:
+        if is_plain(value) or id(value) in seen or id(value) in closed or is_table_of_python(value):
             continue
         seen.add(id(value))
         yield value
