@@ -168,6 +168,84 @@ def test_a_running_statistic_in_a_16_bit_dtype_rounds_twice():
     assert 1 < sum(differences) / 8 / rms(decomposed / exact - 1) < 2
 
 
+def test_the_backward_pass_in_eval_mode_sums_nothing():
+    x = torch.randn(8, 16, 16, 16, requires_grad=True)
+    output, cotangent = nn.BatchNorm2d(16).eval()(x), torch.rand(8, 16, 16, 16) + 0.5
+    (exact,) = torch.autograd.grad(output, x, cotangent, retain_graph=True)
+    with PerturbedRounding(1):
+        (moved,) = torch.autograd.grad(output, x, cotangent)
+    assert 0.2 * EPS < rms(moved - exact) / rms(exact) < 5 * EPS
+
+
+IN_BOTH_MODES = [nn.BatchNorm2d(64, eps=1e-3), nn.InstanceNorm2d(64, track_running_stats=True), nn.GroupNorm(8, 64)]
+IN_BOTH_MODES += [nn.LayerNorm(16), nn.LayerNorm((64, 16, 16))]
+
+
+@pytest.mark.parametrize("norm", IN_BOTH_MODES, ids=str)
+@pytest.mark.parametrize("scale", [1.0, 1e-4])
+def test_inference_mode_perturbs_as_much_as_grad_mode(norm, scale):
+    """In inference mode, ops such as ``aten.layer_norm`` are not decomposed, and defaults are left out."""
+    x = torch.randn(4, 64, 16, 16, generator=torch.Generator().manual_seed(0)) * scale + 1
+    errors = []
+    for inference in (False, True):
+        with torch.inference_mode(inference):
+            exact = norm(x).double()
+            before = [value.double() for value in norm.buffers()]
+            with PerturbedRounding(1):
+                errors.append(rms(norm(x) - exact))
+            if norm._get_name() == "InstanceNorm2d":
+                assert any(not torch.equal(a, b) for a, b in zip(before, norm.buffers(), strict=True))
+    assert errors[1] == pytest.approx(errors[0], rel=0.5)
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm2d(4), nn.InstanceNorm2d(4), nn.GroupNorm(2, 4)], ids=str)
+@pytest.mark.parametrize("inference", [False, True])
+def test_an_empty_batch_has_no_errors(norm, inference):
+    with PerturbedRounding(1), torch.inference_mode(inference):
+        assert norm(torch.randn(0, 4, 5, 5)).shape == (0, 4, 5, 5)
+
+
+def test_each_group_has_the_error_of_its_mean():
+    x = torch.randn(4, 64, 16, 16, generator=torch.Generator().manual_seed(0))
+    x[:, :32] += 1000
+    x[:, 32:] -= 1000
+    norm = nn.GroupNorm(2, 64)
+    exact = norm(x).double()
+    with PerturbedRounding(1):
+        assert 300 * EPS < rms(norm(x) - exact) < 3000 * EPS
+
+
+OPS = {
+    "batch_norm_relu(Tensor x) -> Tensor": lambda x: x + 1,
+    "fused_layer_norm(Tensor x, float eps) -> Tensor": lambda x, eps: x + eps,
+    "my_batch_norm(Tensor[] xs, float m) -> Tensor": lambda xs, m: xs[0] * m,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("schema", OPS)
+def test_a_custom_op_with_the_name_of_a_normalization_has_its_own_arguments(schema, dtype):
+    with torch.library._scoped_library("ptc_norms", "FRAGMENT") as library:
+        library.define(schema)
+        name = schema.partition("(")[0]
+        library.impl(name, OPS[schema], "CPU")
+        x = torch.randn(64, dtype=dtype)
+        arguments = {"batch_norm_relu": (x,), "fused_layer_norm": (x, 1.0), "my_batch_norm": ([x], 2.0)}[name]
+        op = getattr(torch.ops.ptc_norms, name)
+        exact = op(*arguments)
+        with PerturbedRounding(1):
+            assert not torch.equal(op(*arguments), exact)
+
+
+def test_a_functional_batch_norm_does_not_write_the_statistics():
+    running = torch.full((4,), 0.3)
+    with PerturbedRounding(1):
+        torch.ops.aten._native_batch_norm_legit_functional(
+            torch.randn(8, 4, 5, 5) + 20, None, None, running, torch.ones(4), True, 1.0, 1e-5
+        )
+    assert torch.equal(running, torch.full((4,), 0.3))
+
+
 def test_a_backward_pass_updates_no_statistics():
     x = torch.randn(8, 16, 16, 16, requires_grad=True)
     norm = nn.BatchNorm2d(16)

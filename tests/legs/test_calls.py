@@ -68,7 +68,7 @@ def test_calls_may_be_passed_in_place_of_arguments():
 )
 def test_a_call_that_is_mixed_with_arguments_is_an_error(args, kwargs):
     """The target would receive the ``Call`` and fail somewhere inside."""
-    with pytest.raises(CompileUsageError, match=r"a call\(\.\.\.\) was passed as an argument.*calls=\[call\(x\)"):
+    with pytest.raises(CompileUsageError, match=r"a call\(\.\.\.\) was passed together with.*calls=\[call\(x\)"):
         as_calls(args, kwargs, None)
 
 

@@ -617,10 +617,11 @@ def test_other_changes_of_a_logger_of_loguru_are_findings(change):
 
 LINES = linecache.cache
 MODULES = sys.modules
+FINDERS = sys.path_importer_cache
 NAMES: dict[str, Any] = {}
 
 
-@pytest.mark.parametrize("table", ["LINES", "MODULES"])
+@pytest.mark.parametrize("table", ["LINES", "MODULES", "FINDERS"])
 def test_pythons_tables_of_modules_and_lines_are_neither_compared_nor_restored(table, monkeypatch):
     """beartype, for example, has a global with the lines that ``linecache`` has read; tracing code reads more."""
     filled = globals()[table]
@@ -631,7 +632,7 @@ def test_pythons_tables_of_modules_and_lines_are_neither_compared_nor_restored(t
         return graph
 
     def reads(x):
-        return x + len(LINES if table == "LINES" else MODULES) * 0
+        return x + len({"LINES": LINES, "MODULES": MODULES, "FINDERS": FINDERS}[table]) * 0
 
     check_compile(reads, torch.randn(8), backend=compiler, fullgraph=False, max_graph_breaks=9, max_recompiles=9)
     assert filled["read_by_a_compiler"]

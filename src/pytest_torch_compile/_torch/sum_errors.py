@@ -40,7 +40,7 @@ LONGEST_SUM = 2.0**14
 # are added. Measured 8 eps for 4,096 elements, and 0.5 if the channels are not innermost. The constant is larger
 # because few channels can decide about a whole network.
 MEAN_EPS = 0.2
-# More elements are averaged in parts of this many elements, except in torch 2.6.
+# Since torch 2.8, more elements are averaged in parts of this many elements.
 MEAN_PART = 2.0**12
 # The smallest error, in eps.
 LEAST = 1.0
@@ -48,9 +48,10 @@ LEAST = 1.0
 SHORTEST_ROW = 8
 
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
+_NORMALIZATIONS = ("batch_norm", "instance_norm", "layer_norm", "group_norm")
 _STATISTICS = ("running_mean", "running_var")
-# Batch normalizations that have no argument ``training`` and use the running statistics.
-_IN_EVAL = ("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
+# These batch normalizations receive the statistics that they use, and have no argument that says so.
+_IN_EVAL = ("_native_batch_norm_legit_no_training", "_batch_norm_no_update", "batch_norm_elemt")
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,14 @@ def errors_of(func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> Errors
 
 
 def updated_statistics(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """Return the running statistics to which an op writes. A batch normalization does not return them."""
+    """Return the running statistics to which an op writes. Most batch normalizations do not return them."""
     norm = _normalization(func, args, kwargs)
-    if norm is None or norm.gradient is not None or not norm.sums_inputs:
+    if (
+        norm is None
+        or norm.gradient is not None
+        or not norm.sums_inputs
+        or "functional" in func.overloadpacket.__name__
+    ):
         return []
     return [value for name in _STATISTICS if isinstance(value := norm.options.get(name), torch.Tensor)]
 
@@ -116,15 +122,18 @@ def updated_statistics(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
 class _Normalization:
     """The input of a normalization, and in its backward pass the gradient of its output.
 
-    Elements in the dimensions ``shared`` have a common mean and variance. The gradients of the weight and the bias are
-    sums over the dimensions ``summed``. ``options`` contains the op's arguments by name. ``sums_inputs`` is false if
-    the op uses running statistics in place of the mean and the variance of its input.
+    Elements in the dimensions ``shared`` have a common mean and variance; in a group normalization, these are the
+    dimensions of a sample, which has ``groups`` means and variances. The gradients of the weight and the bias are sums
+    over the dimensions ``summed``. ``options`` contains the op's arguments by name. ``sums_inputs`` is false if the op
+    uses statistics that it receives in place of the mean and the variance of its input.
     """
 
+    kind: str
     inputs: torch.Tensor
     gradient: torch.Tensor | None
     shared: list[int]
     summed: list[int]
+    groups: int
     options: Mapping[str, Any]
     sums_inputs: bool
 
@@ -132,24 +141,33 @@ class _Normalization:
 def _normalization(func: Any, args: Any, kwargs: Any) -> _Normalization | None:
     name = func.overloadpacket.__name__
     backward = name.endswith("norm_backward")
-    kind = next((kind for kind in ("batch_norm", "layer_norm", "group_norm") if kind in name), "")
-    if not kind or not (backward or "backward" not in name):
+    kind = next((kind for kind in _NORMALIZATIONS if kind in name), "")
+    if func.namespace != "aten" or not kind or not (backward or "backward" not in name):
         return None
-    first, second = args[:2]
-    gradient, inputs = (second, first) if name.startswith(("cudnn", "miopen")) else (first, second)
-    if not backward:
-        gradient, inputs = None, first
-    named = zip((argument.name for argument in func._schema.arguments), args, strict=False)
-    options = {**dict(named), **kwargs}
-    sums_inputs = bool(options.get("training", name not in _IN_EVAL))
+    options = _arguments(func, args, kwargs)
+    inputs, gradient = options.get("input"), options.get("grad_out", options.get("grad_output"))
+    if not isinstance(inputs, torch.Tensor) or not inputs.numel():
+        return None
+    given = (options[word] for word in ("training", "train", "use_input_stats") if word in options)
     dims = list(range(inputs.dim()))
-    if kind == "layer_norm":
-        normalized = len(args[2 if backward else 1])
-        return _Normalization(inputs, gradient, dims[-normalized:], dims[:-normalized], options, sums_inputs)
     others = [dim for dim in dims if dim != 1]
-    # The groups of a group normalization lie in one sample.
-    shared = others if kind == "batch_norm" else dims[1:]
-    return _Normalization(inputs, gradient, shared, others, options, sums_inputs)
+    first = len(dims) - len(options.get("normalized_shape", ()))
+    shared, summed = {
+        "batch_norm": (others, others),
+        "instance_norm": (dims[2:], others),
+        "group_norm": (dims[1:], others),
+        "layer_norm": (dims[first:], dims[:first]),
+    }[kind]
+    groups = options.get("group", options.get("num_groups", 1))
+    sums_inputs = bool(next(given, name not in _IN_EVAL))
+    return _Normalization(kind, inputs, gradient, shared, summed, groups, options, sums_inputs)
+
+
+def _arguments(func: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return an op's arguments by name. A caller may leave out arguments that have a default."""
+    defaults = {given.name: given.default_value for given in func._schema.arguments if given.has_default_value()}
+    named = zip((given.name for given in func._schema.arguments), args, strict=False)
+    return {**defaults, **dict(named), **kwargs}
 
 
 def _weight(norm: _Normalization) -> torch.Tensor:
@@ -157,8 +175,7 @@ def _weight(norm: _Normalization) -> torch.Tensor:
     weight = norm.options.get("weight")
     if weight is None:
         return norm.inputs.new_ones(())
-    over_channels = norm.shared[-1:] == norm.summed[-1:]  # in contrast to a layer normalization
-    return weight.abs().view(-1, *[1] * (norm.inputs.dim() - 2)) if over_channels else weight.abs()
+    return weight.abs() if norm.kind == "layer_norm" else weight.abs().view(-1, *[1] * (norm.inputs.dim() - 2))
 
 
 def _shared_errors(norm: _Normalization, result: torch.Tensor) -> list[torch.Tensor]:
@@ -168,6 +185,8 @@ def _shared_errors(norm: _Normalization, result: torch.Tensor) -> list[torch.Ten
     scale = _rms(result, norm.shared)
     if norm.gradient is None:
         return [torch.maximum(scale, _error_of_mean(norm)) if norm.sums_inputs else scale, result]
+    if not norm.sums_inputs:
+        return [result]
     # The gradient is computed from two sums over each group: of the output's gradient, and of its products with the
     # normalized input.
     deviation = norm.inputs - norm.inputs.mean(norm.shared, keepdim=True)
@@ -184,26 +203,32 @@ def _error_of_mean(norm: _Normalization) -> torch.Tensor:
     """Return the error of the output that is caused by the error of the mean, in eps. It is large in relation to the
     output if the mean is much larger than the deviation.
     """
-    mean = norm.inputs.mean(norm.shared, keepdim=True)
-    variance = (norm.inputs - mean).square().mean(norm.shared, keepdim=True)
-    deviation = (variance + norm.options.get("eps", norm.options.get("epsilon", 0.0))).sqrt()
+    inputs, dims = norm.inputs, norm.shared
+    if norm.groups > 1:
+        inputs = inputs.unflatten(1, (norm.groups, -1))
+        dims = list(range(2, inputs.dim()))
+    mean = inputs.mean(dims, keepdim=True)
+    variance = (inputs - mean).square().mean(dims, keepdim=True)
+    deviation = (variance + norm.options.get("eps", norm.options.get("epsilon"))).sqrt()
     # Elements that are all equal are averaged without an error.
     largest = variance.sqrt() / torch.finfo(mean.dtype).eps
-    return torch.minimum(_eps_of_mean(norm) * mean.abs(), largest) * _weight(norm) / deviation
+    error = torch.minimum(_eps_of_mean(norm) * mean.abs(), largest) / deviation
+    if norm.groups > 1:  # the same error for all channels of a group
+        error = error.expand(-1, -1, inputs.shape[2], *error.shape[3:]).flatten(1, 2)
+    return error * _weight(norm)
 
 
 def _error_of_running_mean(norm: _Normalization, running: torch.Tensor) -> torch.Tensor:
     share = norm.options.get("momentum", norm.options.get("exponential_average_factor", 1.0))
-    mean = norm.inputs.mean(norm.shared).reshape(running.shape).to(running.dtype)
+    mean = norm.inputs.mean(norm.summed).reshape(running.shape).to(running.dtype)
     return torch.maximum(running.abs(), _eps_of_mean(norm) * share * mean.abs())
 
 
 def _eps_of_mean(norm: _Normalization) -> float:
     """Return the error of the mean of a normalization's input, in eps of the mean."""
-    is_batch_norm = norm.shared == norm.summed
-    if not is_batch_norm or not norm.inputs.is_cpu:
+    if norm.kind not in ("batch_norm", "instance_norm") or not norm.inputs.is_cpu:
         return LEAST
-    terms = norm.inputs.numel() / max(norm.inputs.shape[1], 1)
+    terms = math.prod(norm.inputs.shape[dim] for dim in norm.shared)
     part: float = min(terms, MEAN_PART) if AVERAGES_IN_PARTS else terms
     return max(LEAST, MEAN_EPS * part / math.sqrt(terms))
 

@@ -173,7 +173,7 @@ def _passed_directly(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Cal
         items = value if type(value) in (list, tuple) else [value]
         if any(isinstance(item, Call) for item in items):
             raise CompileUsageError(
-                "a call(...) was passed as an argument of the target: pass a sequence of calls as "
-                "calls=[call(x), call(y)], and all arguments of a call inside its call(...)"
+                "a call(...) was passed together with other arguments, or in a list: put all arguments of a call into "
+                "its call(...), and pass a sequence as check_compile(model, calls=[call(x), call(y)])"
             )
     return [Call(tuple(args), kwargs)]

@@ -63,8 +63,8 @@ def is_plain(value: Any) -> bool:
 
 
 def is_table_of_python(value: Any) -> bool:
-    """Return whether a value is one of Python's tables of modules and source lines, such as ``sys.modules``. These
-    tables are neither restored nor compared.
+    """Return whether a value is one of Python's tables of modules and source lines, such as ``sys.modules``. As a
+    part of a target's state, these tables are neither restored nor compared.
     """
     return id(value) in _TABLES_OF_PYTHON
 
