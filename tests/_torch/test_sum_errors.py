@@ -219,22 +219,30 @@ OPS = {
     "batch_norm_relu(Tensor x) -> Tensor": lambda x: x + 1,
     "fused_layer_norm(Tensor x, float eps) -> Tensor": lambda x, eps: x + eps,
     "my_batch_norm(Tensor[] xs, float m) -> Tensor": lambda xs, m: xs[0] * m,
+    "convolution(Tensor x) -> Tensor": lambda x: x + 1,
+    "sum(Tensor[] xs) -> Tensor": lambda xs: xs[0] + 1,
+    "add(Tensor x, Tensor y) -> Tensor": lambda x, y: x + 10 * y,
+    "relu(Tensor x) -> Tensor": lambda x: x.exp(),
 }
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("schema", OPS)
-def test_a_custom_op_with_the_name_of_a_normalization_has_its_own_arguments(schema, dtype):
+def test_a_custom_op_may_have_the_name_of_an_op_of_torch_and_other_arguments(schema, dtype):
     with torch.library._scoped_library("ptc_norms", "FRAGMENT") as library:
         library.define(schema)
         name = schema.partition("(")[0]
         library.impl(name, OPS[schema], "CPU")
         x = torch.randn(64, dtype=dtype)
-        arguments = {"batch_norm_relu": (x,), "fused_layer_norm": (x, 1.0), "my_batch_norm": ([x], 2.0)}[name]
+        arguments = {"fused_layer_norm": (x, 1.0), "my_batch_norm": ([x], 2.1), "sum": ([x],), "add": (x, x)}.get(
+            name, (x,)
+        )
         op = getattr(torch.ops.ptc_norms, name)
         exact = op(*arguments)
         with PerturbedRounding(1):
-            assert not torch.equal(op(*arguments), exact)
+            perturbed = op(*arguments)
+        assert not torch.equal(perturbed, exact)
+        torch.testing.assert_close(perturbed, exact)
 
 
 def test_a_functional_batch_norm_does_not_write_the_statistics():

@@ -160,7 +160,7 @@ def test_a_custom_op_with_the_same_name_writes_to_its_argument(as_on_a_gpu, seed
 def test_products_in_float32_run_with_tf32_turned_off(as_on_a_gpu, monkeypatch):
     allowed = []
     mm = torch.ops.aten.mm.default
-    monkeypatch.setattr(tf32, "_name", lambda func: "mm")
+    monkeypatch.setattr(tf32, "name_in_torch", lambda func: "mm")
 
     def spy(*args):
         allowed.append(torch.backends.cuda.matmul.allow_tf32 if not NEWER_TORCH else tf32._read("matmul"))

@@ -59,3 +59,12 @@ class PausableMode(DispatchMode):
 def is_higher_order(op: Any) -> bool:
     """Return whether an op calls functions, like ``flex_attention`` and ``cond``. Such an op has no schema."""
     return isinstance(op, HigherOrderOperator)
+
+
+def name_in_torch(op: Any) -> str:
+    """Return the name of an op of torch, or an empty string for a custom op, which may have the same name as an op of
+    torch but other arguments.
+    """
+    if is_higher_order(op):
+        return str(op.__name__)
+    return str(op.overloadpacket.__name__) if op.namespace == "aten" else ""

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .dispatch_mode import DispatchMode, is_higher_order
+from .dispatch_mode import DispatchMode, name_in_torch
 from .float_types import is_packed
 
 # ``resize_`` is not listed, because it keeps the values of the tensor that it resizes.
@@ -33,7 +33,7 @@ class FilledMemory(DispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if is_higher_order(func) or func.overloadpacket.__name__ not in _UNINITIALIZED:
+        if name_in_torch(func) not in _UNINITIALIZED:
             return result
         if type(result) is not torch.Tensor or result.layout is not torch.strided:
             return result

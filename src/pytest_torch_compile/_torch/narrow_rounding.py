@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from .dispatch_mode import is_higher_order
+from .dispatch_mode import name_in_torch
 
 # One in this many elements changes by one ulp. Rounding to nearest has about the same variance.
 SHARE = 12
@@ -81,7 +81,7 @@ def sum_before_rounding(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     """Return the result of an addition or subtraction of 16-bit numbers in float32; None for other ops. Call this
     function before the op, which may write to its argument.
     """
-    name = "" if is_higher_order(func) else func.overloadpacket.__name__.rstrip("_")
+    name = name_in_torch(func).rstrip("_")
     if name not in ("add", "sub", "rsub") or "out" in kwargs:
         return None
     terms = [term for term in args[:2] if isinstance(term, torch.Tensor)]

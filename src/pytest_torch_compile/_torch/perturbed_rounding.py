@@ -23,10 +23,10 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_leaves
 
-from .dispatch_mode import PausableMode, is_higher_order
+from .dispatch_mode import PausableMode, is_higher_order, name_in_torch
 from .float_types import is_packed
 from .narrow_rounding import NarrowRounding, narrow_steps, sum_before_rounding
-from .sum_errors import Errors, errors_of, updated_statistics
+from .sum_errors import errors_of, updated_statistics
 from .tf32 import Products
 
 _TABLE = "_pytest_torch_compile_table"
@@ -86,7 +86,7 @@ class PerturbedRounding(PausableMode):
             for tensor in results:
                 setattr(tensor, _TABLE, True)
         elif not self.is_paused and rounds(func):
-            statistics = _statistics(func, args, kwargs or {})
+            statistics = updated_statistics(func, args, kwargs or {})
             # Decomposed into ops in a 16-bit dtype, an update rounds twice: the share of the old value, and the sum.
             rounded_twice = [tensor for tensor in statistics if tensor.dtype not in _WIDE]
             for tensor in [*results, *statistics, *rounded_twice]:
@@ -102,7 +102,7 @@ class PerturbedRounding(PausableMode):
                 wide = part.float()
                 _store(part, self._narrow.moved(wide, self._steps(part), sign, part.dtype), wide)
             return
-        errors = Errors() if is_higher_order(func) else errors_of(func, args, kwargs, tensor)
+        errors = errors_of(func, args, kwargs, tensor)
         shared = [(one, self._steps(tensor.new_empty(errors.groups))) for one in errors.shared]
         for part, *factors in _parts(tensor, *errors.independent, *chain(*shared)):
             own, common = factors[: len(errors.independent)], factors[len(errors.independent) :]
@@ -170,14 +170,10 @@ def _is_table(func: Any, args: Any) -> bool:
     """
     if is_higher_order(func) or torch.Tag.nondeterministic_seeded in func.tags:
         return False
-    if func.overloadpacket.__name__ in ("lift_fresh", "lift_fresh_copy"):
+    if name_in_torch(func) in ("lift_fresh", "lift_fresh_copy"):
         return True
     given = [tensor for tensor in tree_leaves(args) if isinstance(tensor, torch.Tensor)]
     return all(not tensor.is_floating_point() or hasattr(tensor, _TABLE) for tensor in given)
-
-
-def _statistics(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
-    return [] if is_higher_order(func) else updated_statistics(func, args, kwargs)
 
 
 def rounds(func: Any) -> bool:
@@ -186,7 +182,7 @@ def rounds(func: Any) -> bool:
         return True
     if func.is_view or torch.Tag.nondeterministic_seeded in func.tags:
         return False
-    return func.overloadpacket.__name__ not in EXACT
+    return name_in_torch(func) not in EXACT
 
 
 def _can_be_perturbed(tensor: torch.Tensor) -> bool:

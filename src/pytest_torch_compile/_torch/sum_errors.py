@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from .dispatch_mode import name_in_torch
 from .support import AVERAGES_IN_PARTS
 
 # A sum of n terms that are added one after the other has an error of about this many eps, times the root of n, times
@@ -37,8 +38,8 @@ LONGEST_SUM = 2.0**14
 # On a CPU, Inductor adds the elements of a batch normalization's channel to its mean one after the other, if the
 # channels are innermost in memory, as after a convolution. The error of the mean is about 0.13 eps of the mean, times
 # the root of the number of elements: each step rounds by 0.21 eps, and the errors shrink by 1 / sqrt(3) while elements
-# are added. Measured 8 eps for 4,096 elements, and 0.5 if the channels are not innermost. The constant is larger
-# because few channels can decide about a whole network.
+# are added. Measured 8 eps for 4,096 elements, and 0.5 if the channels are not innermost. The constant is larger than
+# 0.13, because a few channels may dominate the error of a whole network.
 MEAN_EPS = 0.2
 # Since torch 2.8, more elements are averaged in parts of this many elements.
 MEAN_PART = 2.0**12
@@ -73,7 +74,7 @@ class Errors:
 
 def errors_of(func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> Errors:
     """Return the rounding errors of one of an op's results."""
-    name = func.overloadpacket.__name__
+    name = name_in_torch(func)
     if not result.numel():
         return Errors()
     if name in PRODUCTS:
@@ -108,12 +109,7 @@ def errors_of(func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> Errors
 def updated_statistics(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:
     """Return the running statistics to which an op writes. Most batch normalizations do not return them."""
     norm = _normalization(func, args, kwargs)
-    if (
-        norm is None
-        or norm.gradient is not None
-        or not norm.sums_inputs
-        or "functional" in func.overloadpacket.__name__
-    ):
+    if norm is None or norm.gradient is not None or not norm.sums_inputs or "functional" in name_in_torch(func):
         return []
     return [value for name in _STATISTICS if isinstance(value := norm.options.get(name), torch.Tensor)]
 
@@ -139,10 +135,10 @@ class _Normalization:
 
 
 def _normalization(func: Any, args: Any, kwargs: Any) -> _Normalization | None:
-    name = func.overloadpacket.__name__
+    name = name_in_torch(func)
     backward = name.endswith("norm_backward")
     kind = next((kind for kind in _NORMALIZATIONS if kind in name), "")
-    if func.namespace != "aten" or not kind or not (backward or "backward" not in name):
+    if not kind or not (backward or "backward" not in name):
         return None
     options = _arguments(func, args, kwargs)
     inputs, gradient = options.get("input"), options.get("grad_out", options.get("grad_output"))

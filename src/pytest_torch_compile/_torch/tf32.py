@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import torch
 
-from .dispatch_mode import is_higher_order
+from .dispatch_mode import name_in_torch
 
 Setting = Literal["conv", "matmul"]
 # What to tell a user who wants to turn TF32 off.
@@ -71,7 +71,7 @@ class Products:
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Call an op. If it may use TF32, compute its products with one of the kernels."""
-        name = _name(func)
+        name = name_in_torch(func)
         operands = [place for place in _OPERANDS.get(name, ()) if place < len(args) and _may_be_tf32(args[place])]
         setting: Setting = "conv" if "convolution" in name else "matmul"
         if not operands or not is_allowed(setting):
@@ -144,13 +144,6 @@ def _with_bits(tensor: torch.Tensor, bits: torch.Tensor) -> torch.Tensor:
     """
     numbers = bits.view(torch.float32)
     return torch.where(tensor.isfinite() & numbers.isfinite(), numbers, tensor)
-
-
-def _name(func: Any) -> str:
-    """Return the name of an op of torch, or an empty string for a custom op."""
-    if is_higher_order(func):
-        return str(func.__name__)
-    return str(func.overloadpacket.__name__) if func.namespace == "aten" else ""
 
 
 def _may_be_tf32(operand: Any) -> bool:
