@@ -1,16 +1,18 @@
 """Practice 6 in docs/coverage.md: TF32 is not mistaken for a defect, and hides no defect of two percent.
 
 By default, torch allows TF32 for convolutions on a GPU. With `torch.set_float32_matmul_precision("high")`, it also
-allows TF32 for matrix products. Triton's kernels truncate the operands, and cuBLAS rounds them.
+allows TF32 for matrix products. Triton's kernels truncate the operands, and cuBLAS and cuDNN's convolutions round
+them.
 """
 
 import pytest
 import torch
 from torch import nn
+from torch._inductor.compile_fx import compile_fx
 from torch.nn import functional
 from torch.nn.attention.flex_attention import flex_attention
 
-from pytest_torch_compile import CompileCheckFailed, check_compile
+from pytest_torch_compile import CompileCheckFailed, call, check_compile
 
 pytestmark = [
     pytest.mark.gpu,
@@ -70,6 +72,45 @@ def two_percent_too_large(graph, inputs):
     return lambda *args: tuple(output * 1.02 for output in graph(*args))
 
 
+def half_a_percent_too_large(graph, inputs):
+    """Compile with Inductor, after all outputs were multiplied by a factor."""
+    last = graph.graph.output_node()
+    with graph.graph.inserting_before(last):
+        last.args = (tuple(graph.graph.call_function(torch.mul, (output, 1.005)) for output in last.args[0]),)
+    graph.recompile()
+    return compile_fx(graph, inputs)
+
+
+def deep_network():
+    """A network of 30 convolutions, in which no normalization removes an error in scale."""
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(3, 32, 3, padding=1)]
+    for _ in range(29):
+        layers += [nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1)]
+        nn.init.kaiming_normal_(layers[-1].weight)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10)).cuda()
+
+
+def network_input():
+    return torch.randn(4, 3, 32, 32, device="cuda")
+
+
+@pytest.mark.parametrize("mode", ["default", "max-autotune-no-cudagraphs"])
+@pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
+def test_a_deep_network_passes(train, mode):
+    check_compile(deep_network(), network_input(), train=train, mode=mode)
+
+
+def test_a_deep_network_passes_in_inference_mode():
+    check_compile(deep_network(), calls=[call(network_input()).under(torch.inference_mode)])
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_half_a_percent_is_found_in_a_deep_network(context):
+    with pytest.raises(CompileCheckFailed):
+        check_compile(deep_network(), calls=[call(network_input()).under(context)], backend=half_a_percent_too_large)
+
+
 @pytest.mark.parametrize("mode", ["default", "max-autotune-no-cudagraphs"])
 @pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
 def test_attention_in_tf32_passes(high_precision, train, mode):
@@ -94,10 +135,10 @@ def test_two_percent_are_found_in_a_similarity():
 def test_an_error_that_tf32_hides_is_mentioned():
     """In TF32, the variance of numbers near 100 is smaller than the rounding error of their squares."""
     x = 100 + torch.rand(2, 3, 64, 64, device="cuda")
-    window = torch.full((3, 1, 5, 5), 1 / 25, device="cuda")
+    window = torch.full((1, 3, 5, 5), 1 / 75, device="cuda")
 
     def variance(x):
-        return functional.conv2d(x * x, window, groups=3) - functional.conv2d(x, window, groups=3).square()
+        return functional.conv2d(x * x, window) - functional.conv2d(x, window).square()
 
     report = check_compile(variance, x, backend=two_percent_too_large)
     assert any("torch.backends.cudnn.allow_tf32 = False" in note for note in report.remarks)

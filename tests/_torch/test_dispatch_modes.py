@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import os
+from contextlib import nullcontext
 
 import pytest
 import torch
+from torch import nn
 from torch._higher_order_ops.cond import cond
 from torch.nn.attention.flex_attention import flex_attention
 
-from pytest_torch_compile import CompileCheckFailed, check_compile
+from pytest_torch_compile import CompileCheckFailed, call, check_compile
+from pytest_torch_compile._torch.dispatch_mode import DispatchMode
 from pytest_torch_compile._torch.filled_memory import FilledMemory
 from pytest_torch_compile._torch.perturbed_rounding import PerturbedRounding
 from pytest_torch_compile._torch.randomness import Recording, Replaying, Tape
@@ -48,6 +51,80 @@ def test_every_op_that_allocates_without_a_value_is_filled():
             torch.nn.Parameter(torch.empty(3, 4)),
         ]
     assert all((tensor.abs() > 1e30).all() for tensor in made)
+
+
+class Seen(DispatchMode):
+    """Record the names of all ops."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def call(self, func, args, kwargs):
+        self.names.append(str(func))
+        return func(*args, **kwargs)
+
+
+class SeveralLayers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layers = [nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Dropout2d(), nn.Flatten(2), nn.Linear(36, 16)]
+        self.layers = nn.Sequential(*layers, nn.LayerNorm(16), nn.Dropout())
+        self.attention, self.lstm = nn.MultiheadAttention(16, 2, batch_first=True), nn.LSTM(16, 4)
+
+    def forward(self, x):
+        hidden = self.layers(x).double().float()
+        attended = self.attention(hidden, hidden, hidden)[0]
+        more = nn.functional.scaled_dot_product_attention(hidden, hidden, hidden)
+        return self.lstm(attended)[0] + more[..., :4]
+
+
+def test_modes_see_the_same_ops_in_inference_mode():
+    model, x, names = SeveralLayers().requires_grad_(False), torch.randn(2, 3, 8, 8), {}
+    for context in (torch.no_grad, torch.inference_mode):
+        with context(), Seen() as seen:
+            model(x)
+        names[context] = seen.names
+    assert "aten.addmm.default" in names[torch.no_grad]
+    assert names[torch.inference_mode] == names[torch.no_grad]
+
+
+def test_values_in_inference_mode_stay_the_same():
+    model, x, outputs = SeveralLayers(), torch.randn(2, 3, 8, 8), []
+    for mode in (nullcontext(), Seen()):
+        torch.manual_seed(0)
+        with torch.inference_mode(), mode:
+            outputs.append(model(x))
+    torch.testing.assert_close(*outputs)
+
+
+def test_nested_tensors_run_in_inference_mode():
+    x = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)])
+    linear = nn.Linear(4, 4)
+    with torch.inference_mode():
+        expected = linear(x)
+        with Seen() as seen:
+            assert torch.equal(linear(x).to_padded_tensor(0.0), expected.to_padded_tensor(0.0))
+    assert "aten.linear.default" in seen.names
+
+
+@pytest.mark.parametrize("width", [64, 4096])
+def test_inference_mode_perturbs_as_much_as_grad_mode(width):
+    linear, x, size = nn.Linear(width, 64), torch.randn(32, width), {}
+    exact = linear.double()(x.double())
+    for context in (torch.no_grad, torch.inference_mode):
+        with context(), PerturbedRounding(1):
+            size[context] = float((linear.float()(x) - exact).norm())
+    assert size[torch.inference_mode] == pytest.approx(size[torch.no_grad], rel=0.2)
+
+
+def test_dropout_is_compared_in_inference_mode():
+    model = nn.Sequential(nn.Linear(16, 64), nn.Dropout(), nn.Linear(64, 4)).train()
+    calls = [call(torch.randn(8, 16)).under(torch.inference_mode)]
+    report = check_compile(model, calls=calls, backend="aot_eager_decomp_partition")
+    assert not any("float64" in line for line in report.observation.not_observable)
+    with pytest.raises(CompileCheckFailed):
+        check_compile(model, calls=calls, backend=lambda graph, _: lambda *args: [1.001 * y for y in graph(*args)])
 
 
 def test_values_are_kept():

@@ -362,6 +362,7 @@ def test_every_cause_has_an_explanation():
         ("0/0: 2 <= L['x'].size()[0] <= 6", "size", "x"),
         ("0/0: 2 <= L['x'].size()[0]", "size-0-or-1", "x"),
         ("0/0: ___check_obj_id(L['self']._modules['act'], 94)", "new-object", "self.act"),
+        ("0/0: Cache line invalidated because L['self'].noise got deallocated", "new-object", "self.noise"),
         pytest.param(f"0/0: ___check_obj_id(L['flag'], {id(True)})", "python-bool", "flag", id="id of True"),
         ("0/0: G['MODE'] == 'mean'", "global", "global MODE"),
         ("0/0: L['name'] == 's0'", "python-string", "name"),

@@ -27,8 +27,8 @@ def as_on_a_gpu(monkeypatch):
     monkeypatch.setattr(tf32, "is_allowed", lambda setting: True)
 
 
-def perturbed(function, *inputs, seed):
-    with PerturbedRounding(seed):
+def perturbed(function, *inputs, seed, may_truncate=True):
+    with PerturbedRounding(seed, may_truncate=may_truncate):
         return function(*inputs)
 
 
@@ -58,6 +58,61 @@ def test_all_kernels_are_used_and_some_runs_use_one_kernel_for_all_ops():
     assert kernels[TRUNCATING] == {Kernel.TRUNCATES} and kernels[FLOAT32] == {Kernel.FLOAT32}
     assert kernels[ROUNDING] == {Kernel.ROUNDS}
     assert kernels[2] == kernels[4] == kernels[6] == set(Kernel)
+
+
+def test_without_triton_only_gradients_of_weights_may_be_truncated():
+    ops = [("mm", [(rows, 8), (8, 8)]) for rows in range(1, 40)]
+    for seed in range(1, 9):
+        kernels = Products(seed, may_truncate=False)
+        assert Kernel.TRUNCATES not in {kernels.kernel(*op) for op in ops}
+    assert Products(TRUNCATING, may_truncate=False).kernel(*ops[0]) is Kernel.ROUNDS
+    assert Products(TRUNCATING, may_truncate=False).kernel(*ops[0], may_truncate=True) is Kernel.TRUNCATES
+
+
+def changes(function, *inputs, seed, may_truncate):
+    """Return the relative change in the sum of each result."""
+    results = perturbed(function, *inputs, seed=seed, may_truncate=may_truncate)
+    exact = function(*inputs)
+    return [float(moved.sum() / right.sum()) - 1 for moved, right in zip(results, exact, strict=True)]
+
+
+def convolution_with_gradients(x, weight):
+    x, weight = x.clone().requires_grad_(), weight.clone().requires_grad_()
+    y = nn.functional.conv2d(x, weight, groups=x.shape[1] // weight.shape[1])
+    return y, *torch.autograd.grad(y.sum(), (x, weight))
+
+
+@pytest.mark.parametrize("may_truncate", [False, True])
+def test_each_product_of_a_convolution_uses_a_kernel_that_may_compute_it(as_on_a_gpu, may_truncate):
+    x, weight = random(2, 16, 12, 12).abs(), random(8, 16, 3, 3, seed=1).abs()
+    output, of_input, of_weight = changes(
+        convolution_with_gradients, x, weight, seed=TRUNCATING, may_truncate=may_truncate
+    )
+    both = pytest.approx(-2 * tf32.TRUNCATION, rel=0.2)
+    one = pytest.approx(-tf32.TRUNCATION, rel=0.2)  # the gradient of the output consists of ones
+    exact = pytest.approx(0, abs=5e-5)
+    assert output == (both if may_truncate else exact)
+    assert of_input == (one if may_truncate else exact)
+    assert of_weight == one
+
+
+@pytest.mark.parametrize("may_truncate", [False, True])
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_depthwise_convolutions_use_float32(as_on_a_gpu, seed, may_truncate):
+    x, weight = random(2, 16, 12, 12).abs(), random(16, 1, 3, 3, seed=1).abs()
+    output, of_input, _ = changes(convolution_with_gradients, x, weight, seed=seed, may_truncate=may_truncate)
+    assert abs(output) < 10 * EPS and abs(of_input) < 10 * EPS
+
+
+@pytest.mark.parametrize("wanted", [[True, False, True], [False, True, False], [False, False, True]])
+def test_gradients_that_are_not_wanted_are_none(as_on_a_gpu, wanted):
+    x, weight, gradient = random(2, 3, 8, 8), random(4, 3, 3, 3), random(2, 4, 6, 6)
+    geometry = ([4], [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    backward = torch.ops.aten.convolution_backward
+    found = perturbed(lambda: backward(gradient, x, weight, *geometry, wanted), seed=ROUNDING)
+    assert [one is not None for one in found] == wanted
+    for moved, right in zip(found, backward(gradient, x, weight, *geometry, wanted), strict=True):
+        assert moved is None or float((moved - right).norm() / right.norm()) < 1e-3
 
 
 def test_a_kernel_that_truncates_makes_sums_too_small(as_on_a_gpu):

@@ -81,6 +81,24 @@ def state_of_trace_log():
     return list(logger.handlers), list(logger.filters), {k: v for k, v in vars(logger).items() if k != "_cache"}
 
 
+def test_products_that_torch_computes_are_not_generated():
+    with TraceObserver() as observer:
+        torch.compile(lambda x: x @ x + 1, backend="eager")(torch.ones(4, 4))
+        assert observer.generated_products is None
+        torch.compile(lambda x: x @ x + 2)(torch.ones(4, 4))
+    assert observer.generated_products is False
+
+
+@pytest.mark.parametrize("code", ["async_compile.triton('acc += tl.dot(a, b)')", "call triton_tem_fused_mm_0(a, b)"])
+def test_a_generated_kernel_that_computes_products_is_observed(code):
+    from torch._logging._internal import trace_structured
+
+    with TraceObserver() as observer:
+        for text in (code, "extern_kernels.mm(a, b)"):
+            trace_structured("inductor_output_code", lambda: {"filename": "code.py"}, payload_fn=lambda text=text: text)
+    assert observer.generated_products is True
+
+
 @pytest.mark.parametrize("name", PLACES)
 def test_break_has_the_users_line_and_a_lasting_fingerprint(name):
     found = seen_in(getattr(breaks, name), torch.ones(4, requires_grad=True), backward=True)

@@ -208,8 +208,7 @@ class _BelowAutograd(DispatchMode):
         super().__init__()
         self._ops = ops
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
         if _custom_op(func, args, kwargs) is None:
             return func(*args, **kwargs)
         return self._ops.run(func, lambda: func(*args, **kwargs), args, kwargs, from_python=False)

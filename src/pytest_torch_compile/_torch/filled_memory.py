@@ -31,8 +31,8 @@ class FilledMemory(DispatchMode):
         super().__init__()
         self._number = next(_NUMBERS)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
         if name_in_torch(func) not in _UNINITIALIZED:
             return result
         if type(result) is not torch.Tensor or result.layout is not torch.strided:

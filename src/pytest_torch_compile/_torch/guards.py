@@ -19,6 +19,7 @@ _QUOTED_TENSOR = re.compile(r"^tensor '(?P<names>.+?)' ")
 _TYPE = re.compile(r"^expected type of '(?P<names>.+?)' to be ")
 _GLOBAL_STATE = re.compile(r"GLOBAL_STATE changed: (?P<names>.+)")
 _HINT = re.compile(r"\s*\(HINT: .*", re.S)
+_DELETED = re.compile(r"Cache line invalidated because (?P<path>.+) got deallocated")
 _OBJECT_ID = re.compile(r"___check_obj_id\((?P<path>.+), (?P<id>\d+)\)(?:, type=.*)?")
 _OBJECT_TYPE = re.compile(r"___check_type_id\((?P<path>.+), \d+\)(?:, type=(?P<type>.*))?")
 _CONTAINS = re.compile(
@@ -113,6 +114,8 @@ def _plain(text: str) -> str:
     """Remove object ids and full sets of dispatch keys from a guard's text."""
     if match := _OBJECT_ID.fullmatch(text):
         return _same_object(match)
+    if match := _DELETED.fullmatch(text):
+        return f"{match['path']} is the same object"
     if match := _OBJECT_TYPE.fullmatch(text):
         return f"type({match['path']}) is {match['type'] or 'the same'}"
     if match := _KEY_SETS.search(text):

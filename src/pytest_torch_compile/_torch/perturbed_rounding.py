@@ -54,17 +54,18 @@ EXACT = frozenset(_EXACT.split())
 
 class PerturbedRounding(PausableMode):
     """A mode that perturbs the results of ops that round, by about the size of a rounding error. In float32 and
-    float64, the perturbations are multiplied by ``strength``.
+    float64, the perturbations are multiplied by ``strength``. With ``may_truncate``, all products may truncate their
+    operands to TF32.
     """
 
-    def __init__(self, seed: int, strength: float = 1.0) -> None:
+    def __init__(self, seed: int, strength: float = 1.0, *, may_truncate: bool = True) -> None:
         super().__init__()
         self._seed = seed
         self._strength = strength
         self._generators: dict[torch.device, torch.Generator] = {}
         self._positions = random.Random(seed)
         self._narrow = NarrowRounding(seed)
-        self._products = Products(seed)
+        self._products = Products(seed, may_truncate=may_truncate)
         self._optimizers = _PerturbedSteps(seed)
 
     def __enter__(self) -> Any:
@@ -75,10 +76,10 @@ class PerturbedRounding(PausableMode):
         super().__exit__(*error)
         self._optimizers.__exit__(*error)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
         is_table = _is_table(func, args)
-        unrounded = None if self.is_paused or is_table else sum_before_rounding(func, args, kwargs or {})
-        result = func(*args, **(kwargs or {})) if self.is_paused else self._products.run(func, args, kwargs or {})
+        unrounded = None if self.is_paused or is_table else sum_before_rounding(func, args, kwargs)
+        result = func(*args, **kwargs) if self.is_paused else self._products.run(func, args, kwargs)
         if unrounded is not None:
             self._narrow.round_again(unrounded, result)
         results = [leaf for leaf in tree_leaves(result) if type(leaf) is torch.Tensor]
@@ -86,12 +87,12 @@ class PerturbedRounding(PausableMode):
             for tensor in results:
                 setattr(tensor, _TABLE, True)
         elif not self.is_paused and rounds(func):
-            statistics = updated_statistics(func, args, kwargs or {})
+            statistics = updated_statistics(func, args, kwargs)
             # Decomposed into ops in a 16-bit dtype, an update rounds twice: the share of the old value, and the sum.
             rounded_twice = [tensor for tensor in statistics if tensor.dtype not in _WIDE]
             for tensor in [*results, *statistics, *rounded_twice]:
                 if _can_be_perturbed(tensor):
-                    self._perturb(tensor, func, args, kwargs or {})
+                    self._perturb(tensor, func, args, kwargs)
         return result
 
     def _perturb(self, tensor: torch.Tensor, func: Any, args: Any, kwargs: Any) -> None:

@@ -44,9 +44,9 @@ class Recording(DispatchMode):
         super().__init__()
         self._tape = tape
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if is_random(func, args, kwargs or {}):
+    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        if is_random(func, args, kwargs):
             self._tape.drawn.append((_name(func), [tensor.detach().clone() for tensor in _tensors(result)]))
         return result
 
@@ -58,12 +58,12 @@ class Replaying(DispatchMode):
         super().__init__()
         self._tape = tape
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
         if is_higher_order(func):
-            return _without_random_numbers(func, args, kwargs or {})
+            return _without_random_numbers(func, args, kwargs)
         # A random op runs as well, because its result has the right shape, dtype and layout for the recorded numbers.
-        result = func(*args, **(kwargs or {}))
-        if not is_random(func, args, kwargs or {}):
+        result = func(*args, **kwargs)
+        if not is_random(func, args, kwargs):
             return result
         drawn = self._tape.next(_name(func))
         special = _SPECIAL.get(_name(func))

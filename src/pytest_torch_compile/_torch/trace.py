@@ -41,6 +41,8 @@ from .user_lines import function_name, is_library, is_torch, resumed_at
 _LIMIT = re.compile(r"recompile[ _]?limit|cache_size_limit|RecompileLimit", re.I)
 _BREAK_ERRORS = ("Unsupported", "SkipFrame", "UserError", "StepUnsupported", "UncapturedHigherOrderOpError")
 _CACHE_EVENT = re.compile(r"^(?P<cache>fx_graph|aotautograd)_cache_(?P<outcome>hit|miss|bypass)$")
+# In Inductor's code: a product in a Triton kernel, the name of a kernel that is made from a template, and CUTLASS.
+_PRODUCT = re.compile(r"\btl\.dot|\btriton_tem_|cutlass", re.I)
 _OUTCOMES = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
 _PARTS = {
     "dynamo": "dynamo_cumulative_compile_time_us",
@@ -58,13 +60,16 @@ CompileKey = tuple[Any, Any, Any]
 class TraceObserver(TraceListener):
     """A context manager that records trace events of dynamo, AOTAutograd and Inductor. Observers can be nested.
 
-    ``call`` is the number of the current call. Each recorded event is assigned to this call.
+    ``call`` is the number of the current call. Each recorded event is assigned to this call. ``generated_products``
+    tells whether kernels that Inductor generated compute matrix products or convolutions. It is None if no code of
+    Inductor was observed.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.seen = Observation()
         self.call = 0
+        self.generated_products: bool | None = None
         self._check: events.RunningCheck | None = None
         self._lock_seen = threading.RLock()
         self._frames: dict[Any, Location] = {}
@@ -92,6 +97,7 @@ class TraceObserver(TraceListener):
             "compilation_metrics": self._metrics,
             "bwd_compilation_metrics": self._backward_metrics,
             "artifact": self._artifact,
+            "inductor_output_code": self._generated_code,
         }
         # The names of "artifact" events. Cache events are read too (``_CACHE_EVENT``).
         self._on_artifact: dict[str, Callable[[str, CompileKey], None]] = {
@@ -250,6 +256,9 @@ class TraceObserver(TraceListener):
         before = self._tracing.pop(key[:2], None)
         self.seen.graphs[:] = [*(known for known in self.seen.graphs if known is not before), graph]
         self._tracing[key[:2]] = graph
+
+    def _generated_code(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
+        self.generated_products = self.generated_products or _PRODUCT.search(payload) is not None
 
     def _artifact(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
         name = str(event.get("name", ""))

@@ -28,8 +28,7 @@ class Widening(PausableMode):
     instead of other complex dtypes.
     """
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
         if not self.is_paused and kwargs.get("dtype") is not None and not is_higher_order(func) and not func.is_view:
             kwargs = {**kwargs, "dtype": widened(kwargs["dtype"])}
         return func(*args, **kwargs)

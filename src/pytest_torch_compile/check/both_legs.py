@@ -62,6 +62,14 @@ def run_both_legs(check: Check) -> ComparedRun:
     return run
 
 
+def _may_truncate(run: ComparedRun, check: Check) -> bool:
+    """Return whether the compiled code may truncate operands to TF32, as generated kernels do. If no code of Inductor
+    was observed, this is unknown, unless the backend runs only torch's ops.
+    """
+    generated = run.observer.generated_products
+    return not check.compiling.runs_torchs_ops if generated is None else generated
+
+
 def _run_compiled(eager: Eager, check: Check, box: Sandbox) -> ComparedRun:
     """Discard code that was compiled earlier, and then run the calls with the compiled target. Compare each call with
     the eager run before the next call starts.
@@ -76,7 +84,7 @@ def _run_compiled(eager: Eager, check: Check, box: Sandbox) -> ComparedRun:
             raise
         run.compile_error = error  # torch.compile rejects the target; torch 2.6 rejects functions of torch
         return run
-    extra_legs = ExtraLegs(work, lambda: eager.leg)
+    extra_legs = ExtraLegs(work, lambda: eager.leg, lambda: _may_truncate(run, check))
     for index, expected in enumerate(eager.records):
         with run.watching(index + 1, counting_kernels(check.budget, work, run.figures)):
             actual = compiled.run(index)

@@ -172,8 +172,10 @@ def _passed_directly(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Cal
     for value in (*args, *kwargs.values()):
         items = value if type(value) in (list, tuple) else [value]
         if any(isinstance(item, Call) for item in items):
+            others = ", ".join(f"{name}=" for name in kwargs)
+            unknown = f" ({others} is not an option of the check)" if others else ""
             raise CompileUsageError(
-                "a call(...) was passed together with other arguments, or in a list: put all arguments of a call into "
-                "its call(...), and pass a sequence as check_compile(model, calls=[call(x), call(y)])"
+                f"a call(...) was passed together with other arguments, or in a list{unknown}: put all arguments of a "
+                "call into its call(...), and pass a sequence as check_compile(model, calls=[call(x), call(y)])"
             )
     return [Call(tuple(args), kwargs)]

@@ -12,6 +12,8 @@ from .._torch import support
 from .._torch.random_layouts import keep_layouts_of_random_ops
 from ..findings import CompileUsageError
 
+# These backends generate no code.
+TORCHS_OPS = ("eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs")
 CUDAGRAPH_MODES = ("reduce-overhead", "max-autotune")
 
 
@@ -96,6 +98,11 @@ class Compiling:
     def is_torchs(self) -> bool:
         """Whether ``torch.compile`` is called directly, without a custom wrapper."""
         return self.wrapper is None
+
+    @property
+    def runs_torchs_ops(self) -> bool:
+        """Whether the backend generates no code and runs only torch's ops."""
+        return self.wrapper is None and self.backend in TORCHS_OPS
 
     @property
     def can_relax(self) -> bool:

@@ -82,9 +82,11 @@ class PerturbedLeg(Leg):
 
     records_start = False
 
-    def __init__(self, work: Work, seed: int, world: World | None = None, strength: float = 1.0) -> None:
+    def __init__(
+        self, work: Work, seed: int, world: World | None = None, strength: float = 1.0, *, may_truncate: bool = True
+    ) -> None:
         super().__init__(work, world)
-        self.mode = self._perturbed = PerturbedRounding(seed, strength)
+        self.mode = self._perturbed = PerturbedRounding(seed, strength, may_truncate=may_truncate)
 
     def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
         with self._perturbed.paused():
@@ -94,20 +96,22 @@ class PerturbedLeg(Leg):
 @dataclass
 class PerturbedLegs:
     """Eager runs with perturbed rounding, started on demand. ``why_not`` is the error of the first run that failed, or
-    None.
+    None. ``may_truncate`` is described in ``ExtraLegs``.
     """
 
     work: Work
     world: World | None = None
+    may_truncate: Callable[[], bool] = lambda: True
     why_not: BaseException | None = None
 
     def records(self, index: int, *, strong: bool) -> Iterator[CallRecord]:
         """Yield the record of call ``index`` from each perturbed run, skipping runs that fail. If ``strong`` is true,
         the perturbations are ``STRENGTH`` times larger.
         """
-        started = time.process_time()
+        started, may_truncate = time.process_time(), self.may_truncate()
         for seed in range(1, (STRONG_RUNS if strong else RUNS) + 1):
-            leg = LazyLeg(partial(PerturbedLeg, self.work, seed, self.world, STRENGTH if strong else 1.0))
+            strength = STRENGTH if strong else 1.0
+            leg = LazyLeg(partial(PerturbedLeg, self.work, seed, self.world, strength, may_truncate=may_truncate))
             record = leg.record(index)
             self.why_not = self.why_not or leg.why_not
             if record is not None:
@@ -120,15 +124,16 @@ class ExtraLegs:
     """All extra runs of the calls of ``work``; each run starts only when a comparison needs it.
 
     ``eager`` returns the eager run of the calls, with whose state the extra runs start. If ``eager`` raises a
-    ``CompileUsageError``, there are no extra runs.
+    ``CompileUsageError``, there are no extra runs. ``may_truncate`` returns whether the compiled code may truncate
+    operands to TF32; in the perturbed runs, all products then do so.
     """
 
-    def __init__(self, work: Work, eager: Callable[[], Leg]) -> None:
+    def __init__(self, work: Work, eager: Callable[[], Leg], may_truncate: Callable[[], bool] = lambda: True) -> None:
         self._eager = eager
         self._in_float64 = LazyLeg(lambda: Float64Leg(work, eager()))
         self._repeat = LazyLeg(lambda: RepeatLeg(work, eager().world))
         self._plain_repeat = LazyLeg(lambda: Leg(work, eager().world))
-        self._perturbed = PerturbedLegs(work)
+        self._perturbed = PerturbedLegs(work, may_truncate=may_truncate)
 
     def of_call(self, index: int) -> ExtraRuns:
         """Return the extra runs of call ``index``. Calls are compared in order."""
