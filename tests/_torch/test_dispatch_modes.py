@@ -118,6 +118,12 @@ def test_inference_mode_perturbs_as_much_as_grad_mode(width):
     assert size[torch.inference_mode] == pytest.approx(size[torch.no_grad], rel=0.2)
 
 
+def test_casts_are_widened_in_inference_mode():
+    x = torch.full((3,), 1 / 3, dtype=torch.float64)
+    with torch.inference_mode(), Widening():
+        assert torch.equal(x.to(torch.float16), x) and torch.equal(x.half().float(), x)
+
+
 def test_dropout_is_compared_in_inference_mode():
     model = nn.Sequential(nn.Linear(16, 64), nn.Dropout(), nn.Linear(64, 4)).train()
     calls = [call(torch.randn(8, 16)).under(torch.inference_mode)]
