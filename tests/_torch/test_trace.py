@@ -99,6 +99,14 @@ def test_a_generated_kernel_that_computes_products_is_observed(code):
     assert observer.generated_products is True
 
 
+def test_code_of_a_package_is_observed(tmp_path):
+    with TraceObserver() as observer:
+        exported = torch.export.export(torch.nn.Linear(4, 4), (torch.ones(2, 4),))
+        assert observer.generated_products is None
+        torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "model.pt2"))
+    assert observer.generated_products is False
+
+
 @pytest.mark.parametrize("name", PLACES)
 def test_break_has_the_users_line_and_a_lasting_fingerprint(name):
     found = seen_in(getattr(breaks, name), torch.ones(4, requires_grad=True), backward=True)

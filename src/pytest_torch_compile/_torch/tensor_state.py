@@ -212,6 +212,13 @@ class TensorState:
             and self.grad is other.grad
             and self.version == other.version
             and _same_memory(self.data, other.data)
+            and self.refers_as(other)
+        )
+
+    def refers_as(self, other: TensorState) -> bool:
+        """Return whether two states have the same class, attributes and hooks."""
+        return (
+            self.kind is other.kind
             and same_values(self.attributes, other.attributes)
             and all(one is two for one, two in zip(self.hooks, other.hooks, strict=True))
             and all(

@@ -43,6 +43,8 @@ _BREAK_ERRORS = ("Unsupported", "SkipFrame", "UserError", "StepUnsupported", "Un
 _CACHE_EVENT = re.compile(r"^(?P<cache>fx_graph|aotautograd)_cache_(?P<outcome>hit|miss|bypass)$")
 # In Inductor's code: a product in a Triton kernel, the name of a kernel that is made from a template, and CUTLASS.
 _PRODUCT = re.compile(r"\btl\.dot|\btriton_tem_|cutlass", re.I)
+# The names of the events that show the code of an AOTInductor package start with this.
+_AOT_CODE = "inductor_aot"
 _OUTCOMES = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
 _PARTS = {
     "dynamo": "dynamo_cumulative_compile_time_us",
@@ -98,6 +100,7 @@ class TraceObserver(TraceListener):
             "bwd_compilation_metrics": self._backward_metrics,
             "artifact": self._artifact,
             "inductor_output_code": self._generated_code,
+            "graph_dump": self._graph_dump,
         }
         # The names of "artifact" events. Cache events are read too (``_CACHE_EVENT``).
         self._on_artifact: dict[str, Callable[[str, CompileKey], None]] = {
@@ -174,6 +177,8 @@ class TraceObserver(TraceListener):
         if event == "artifact":
             name = artifact()
             return name in self._on_artifact or _CACHE_EVENT.match(name) is not None
+        if event == "graph_dump":
+            return artifact().startswith(_AOT_CODE)
         return event in self._on_event or (event in GRAPHS and is_distributed())
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -259,6 +264,10 @@ class TraceObserver(TraceListener):
 
     def _generated_code(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
         self.generated_products = self.generated_products or _PRODUCT.search(payload) is not None
+
+    def _graph_dump(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
+        if str(event.get("name", "")).startswith(_AOT_CODE):
+            self._generated_code(event, payload, key)
 
     def _artifact(self, event: dict[str, Any], payload: str, key: CompileKey) -> None:
         name = str(event.get("name", ""))

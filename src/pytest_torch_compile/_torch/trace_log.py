@@ -42,8 +42,8 @@ class TraceListener(logging.Handler):
         listen_no_more(self)
 
     def wants(self, event: str, artifact: Callable[[], str]) -> bool:
-        """Return whether the listener reads this event. For the event "artifact", calling ``artifact`` returns the
-        artifact's name.
+        """Return whether the listener reads this event. For the events "artifact" and "graph_dump", calling
+        ``artifact`` returns the name of the artifact or the graph.
         """
         raise NotImplementedError
 

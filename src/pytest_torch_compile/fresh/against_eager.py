@@ -25,11 +25,19 @@ from .building import Artifact
 
 
 def add_comparison(
-    report: CompileReport, artifact: Artifact, eager: Eager, found: Answers, tolerances: Tolerances
+    report: CompileReport,
+    artifact: Artifact,
+    eager: Eager,
+    found: Answers,
+    tolerances: Tolerances,
+    *,
+    may_truncate: bool,
 ) -> None:
-    """Compare the artifact's results with the eager results, and add the findings and the call table to the report."""
+    """Compare the artifact's results with the eager results, and add the findings and the call table to the report.
+    ``may_truncate`` tells whether the artifact may truncate operands to TF32 (see ``ExtraLegs``).
+    """
     report.observation = canary.observer().seen
-    extra_legs = ExtraLegs(artifact.work, lambda: eager.leg)
+    extra_legs = ExtraLegs(artifact.work, lambda: eager.leg, lambda: may_truncate)
     comparisons = [
         _compared(artifact, extra_legs, here, there, tolerances)
         for here, there in zip(eager.records, found.calls, strict=True)

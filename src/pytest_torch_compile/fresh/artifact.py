@@ -12,6 +12,7 @@ import torch
 
 from .._torch import support
 from .._torch.sandbox import Sandbox, sandbox
+from .._torch.trace import TraceObserver
 from ..check.conclude import conclude
 from ..check.describe import rerun_command, target_name
 from ..check.leg_errors import machine_faults_named
@@ -113,7 +114,8 @@ def check_artifact(
 def _examine(report: ArtifactReport, artifact: Artifact, box: Sandbox, timeout: float, tolerances: Tolerances) -> None:
     """Build the artifact, load it, compare its results with the eager results, and add the findings to the report."""
     eager, started = eager_results(artifact.work, box), time.perf_counter()
-    report.findings = build(artifact, eager.leg.world)
+    with TraceObserver() as building:
+        report.findings = build(artifact, eager.leg.world)
     if report.findings:
         return
     report.build_seconds, report.bytes = time.perf_counter() - started, artifact.file.stat().st_size
@@ -122,7 +124,8 @@ def _examine(report: ArtifactReport, artifact: Artifact, box: Sandbox, timeout: 
         report.findings = [found]
         return
     report.load_seconds = found.load_seconds
-    add_comparison(report, artifact, eager, found, tolerances)
+    may_truncate = artifact.via != "export" and building.generated_products is not False
+    add_comparison(report, artifact, eager, found, tolerances, may_truncate=may_truncate)
     report.remarks.append(
         f"artifact: {report.bytes / 1e6:.2f} MB, built in {report.build_seconds:.1f} s, "
         f"loaded in {report.load_seconds:.2f} s"

@@ -102,8 +102,8 @@ def observe(
         if modules:
             wrap = _inspecting(compiling.relaxed() if compiling is not None else None)
         eager = Leg(work)
-        with box.watching(eager.world.names):
-            eager.run(0)
+        eager.mode = box.watching(eager.world.names)
+        eager.run(0)
         box.forget()
         leg = _SameStart(work, wrap, eager.world)
         observed = []

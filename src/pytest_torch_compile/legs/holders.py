@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import functools
 import threading
 import types
 from collections.abc import Callable, Iterator
@@ -170,7 +171,9 @@ def _replaced_values(held: dict[str, Any], replace: Replace) -> dict[str, Any]:
 
 
 class ClassAttributes:
-    """A holder of the attributes of a class that are neither methods nor descriptors."""
+    """A holder of the attributes of a class, without methods and the descriptors of Python and torch. Descriptors that
+    a user defined may store values.
+    """
 
     def __init__(self, kind: type) -> None:
         self.kind = kind
@@ -186,7 +189,7 @@ class ClassAttributes:
         return {
             name: value
             for name, value in vars(self.kind).items()
-            if not (name.startswith("__") or name == "_abc_impl" or is_descriptor(value))
+            if not (name.startswith("__") or name == "_abc_impl" or (is_descriptor(value) and not is_open(value)))
         }
 
     def put(self, content: dict[str, Any]) -> None:
@@ -203,13 +206,8 @@ class ClassAttributes:
         return _replaced_values(content, replace)
 
     def labelled(self) -> Iterator[tuple[str, Any]]:
-        """Yield a label and the value of each attribute, including user-defined descriptors, because descriptors may
-        store values.
-        """
-        own = self.read()
-        for name, value in vars(self.kind).items():
-            if name in own or (is_descriptor(value) and is_open(value)):
-                yield f"class attribute {self.kind.__name__}.{name}", value
+        """Yield a label and the value of each attribute."""
+        yield from ((f"class attribute {self.kind.__name__}.{name}", value) for name, value in self.read().items())
 
 
 def is_descriptor(value: Any) -> bool:
@@ -354,6 +352,8 @@ def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder
         # A module's dicts of parameters, submodules and hooks get separate holders, because ``reached`` does not yield
         # these dicts.
         yield from (Items(table) for table in attributes(value).values() if is_a(table, (dict, set)))
+    elif is_a(value, functools.partial):
+        yield Items(value.keywords)
     elif is_a(value, types.FunctionType) or is_open(value):
         yield Attributes(value)
 

@@ -78,6 +78,7 @@ class World:
         on_host = None if work.snapshots is None else work.snapshots == "host"
         self.snapshot = Snapshot(roots, on_host=on_host, training=bool(work.train))
         self.names = NamedState(self.snapshot, target, roots)
+        self.kept = outcome.KeptStates(self.snapshot)
 
     @contextmanager
     def in_force(self, contents: Contents) -> Iterator[None]:
@@ -242,8 +243,8 @@ class Leg:
         buffers = self._named(lambda module: module.named_buffers())
         state = {**{name: _whole(parameter) for name, parameter in self._parameters().items()}, **buffers}
         covered = [id(tensor) for tensor in (*self._parameters().values(), *buffers.values())]
-        kept = outcome.kept_by(self._target, self.world.snapshot, covered)
-        kept.nodes.update({name: Node(type(value), True, value) for name, value in ProcessState.now().named().items()})
+        process = {name: Node(type(value), True, value) for name, value in ProcessState.now().named().items()}
+        kept = Flat({**self.world.kept.of(self._target, covered).nodes, **process})
         snapshot = self.world.snapshot
         return _State(outcome.while_it_lasts(_flat(state), snapshot), outcome.while_it_lasts(kept, snapshot))
 

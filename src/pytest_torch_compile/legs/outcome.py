@@ -15,11 +15,11 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from .._torch.machine_faults import machine_fault
-from .._torch.tensor_state import is_plain, is_wrapper
+from .._torch.tensor_state import is_plain, is_wrapper, same_values
 from ..numerics import CallRecord, Flat, Node
 from ..numerics.tree import is_a
 from .calls import Call
-from .holders import ClassAttributes, is_mutable
+from .holders import ClassAttributes, Key, is_mutable
 from .reach import cells, is_plain_key, is_table_of_python, items, parts
 from .reach import is_plain as is_plain_value
 from .snapshot import Contents, Snapshot
@@ -27,6 +27,8 @@ from .stateful import cannot_be_restored, comparable, stateful
 
 _FACTS = (bool, type, types.FunctionType)
 _HOLDERS = (tuple, types.MethodType, functools.partial, contextvars.ContextVar, weakref.ref)
+# The number of results that are stored: a run may alternate between a few states.
+MOST_STORED = 4
 # The maximum number of values and of nested levels to compare. Model state is far smaller, so values beyond these
 # limits are skipped.
 MOST_VALUES = 50_000
@@ -38,21 +40,31 @@ CAPTURABLE = "capturable"
 _CACHES = {("loguru", "Core"): "enabled"}
 
 
-def kept_by(target: Any, snapshot: Snapshot, covered: Collection[int]) -> Flat:
-    """Return the state of a target other than parameters and buffers: attributes, variables, and their contents.
-
-    Each object appears once, under its first path. Tensors whose ids are in ``covered`` are omitted, because they are
-    compared elsewhere.
+class KeptStates:
+    """Returns the state that a target keeps. Visiting all of its objects takes longer than the calls of a small model,
+    and most calls change only the data of tensors. Therefore, the last results are stored.
     """
-    walk = _Walk(snapshot, frozenset(covered))
-    walk.enter(target, "", "attribute")
-    for variable in snapshot.variables():
-        walk.visit(variable.read(), variable.label)
-    for holder in list(snapshot.holders.values()):
-        if isinstance(holder, ClassAttributes):
-            for label, value in holder.labelled():
-                walk.visit(value, label)
-    return walk.flat
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._stored: list[tuple[Any, int, dict[Key, Any], Flat]] = []
+
+    def of(self, target: Any, covered: Collection[int]) -> Flat:
+        """Return the state of a target other than parameters and buffers: attributes, variables, and their contents.
+
+        Each object appears once, under its first path. Tensors whose ids are in ``covered`` are omitted, because they
+        are compared elsewhere.
+        """
+        covered, changed = frozenset(covered), self._snapshot.changed_references(covered)
+        count = len(self._snapshot.holders)
+        for known, known_count, known_changed, flat in self._stored:
+            if known is target and known_count == count and same_values(known_changed, changed):
+                return flat
+        walk = _Walk(self._snapshot, covered)
+        flat = walk.all_of(target)
+        if not (walk.copied_data or self._snapshot.unreadable):
+            self._stored = [(target, count, changed, flat), *self._stored[: MOST_STORED - 1]]
+        return flat
 
 
 class _Walk:
@@ -62,6 +74,18 @@ class _Walk:
         self._covered = covered
         self._seen: set[int] = set()
         self._placed_by_torch: set[int] = set()
+        self.copied_data = False
+
+    def all_of(self, target: Any) -> Flat:
+        """Visit the target, the named variables and the class attributes."""
+        self.enter(target, "", "attribute")
+        for variable in self._snapshot.variables():
+            self.visit(variable.read(), variable.label)
+        for holder in list(self._snapshot.holders.values()):
+            if isinstance(holder, ClassAttributes):
+                for label, value in holder.labelled():
+                    self.visit(value, label)
+        return self.flat
 
     def enter(self, value: Any, path: str, kind: str) -> None:
         """Visit the parts of the target, and record their paths relative to the target."""
@@ -100,6 +124,7 @@ class _Walk:
         if is_lazy(tensor):
             return
         if id(tensor) in self._placed_by_torch:
+            self.copied_data = True
             self.flat.nodes[path] = Node(type(tensor), True, tensor.detach().cpu().clone())
             return
         if id(tensor) not in self._covered and is_readable(tensor, self._snapshot):
@@ -189,10 +214,10 @@ def at_end_of_call(flat: Flat, snapshot: Snapshot, contents: Contents, *, copy: 
 
 
 def _with_tensors(flat: Flat, change: Callable[[torch.Tensor], torch.Tensor]) -> Flat:
-    nodes = {
-        path: replace(node, value=change(node.value)) if node.is_leaf and is_a(node.value, torch.Tensor) else node
-        for path, node in flat.nodes.items()
-    }
+    nodes = dict(flat.nodes)
+    for path, node in flat.nodes.items():
+        if node.is_leaf and is_a(node.value, torch.Tensor):
+            nodes[path] = replace(node, value=change(node.value))
     return Flat(nodes)
 
 

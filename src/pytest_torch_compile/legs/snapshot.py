@@ -8,7 +8,7 @@ each call.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -203,15 +203,39 @@ class Snapshot:
         """Record in ``contents`` the changes that the calls made."""
         with torch.inference_mode(False), torch.no_grad():
             for key, holder in list(self.holders.items()):
-                initial = self.initial[key]
-                known = self._now.get(key, initial)
-                if not holder.has(known):
-                    known = initial if initial is not known and holder.has(initial) else holder.read()
-                    self._now[key] = known
-                if known is not initial:
+                known = self._present(holder)
+                if known is not self.initial[key]:
                     contents.held[key] = known
                 elif key in contents.held:
                     del contents.held[key]
+
+    def _present(self, holder: Holder) -> Any:
+        """Return the present content of a holder. If the content has not changed, return the same object again."""
+        initial = self.initial[holder.key]
+        known = self._now.get(holder.key, initial)
+        if not holder.has(known):
+            known = initial if initial is not known and holder.has(initial) else holder.read()
+            self._now[holder.key] = known
+        return known
+
+    def changed_references(self, covered: Collection[int]) -> dict[Key, Any]:
+        """Return the present content of each holder that refers to other objects than in the caller's state. The data
+        of tensors is not a reference. The gradients of the tensors whose ids are in ``covered`` are left out.
+        """
+        changed = {}
+        with torch.inference_mode(False), torch.no_grad():
+            for key, holder in list(self.holders.items()):
+                if isinstance(holder, Memory):
+                    continue
+                initial, present = self.initial[key], self._present(holder)
+                if present is initial:
+                    continue
+                if isinstance(holder, TensorObject):
+                    same_grad = id(holder.value) in covered or present.grad is initial.grad
+                    if same_grad and present.refers_as(initial):
+                        continue
+                changed[key] = present
+        return changed
 
     def at_end_of_call(self, tensor: torch.Tensor, contents: Contents, *, copy: bool) -> torch.Tensor:
         """Return a tensor in its state at the end of a call. The result remains valid after the caller's contents are
