@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Any
 
 import torch
@@ -271,9 +272,7 @@ def is_lazy_kind(kind: type) -> bool:
 
 def same_values(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
     """Return whether two dicts contain the same objects under the same keys in the same order."""
-    return len(one) == len(other) and all(
-        left is right and one[left] is other[right] for left, right in zip(one, other, strict=True)
-    )
+    return len(one) == len(other) and all(map(is_, one, other)) and all(map(is_, one.values(), other.values()))
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:

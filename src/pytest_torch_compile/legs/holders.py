@@ -8,6 +8,7 @@ import threading
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from operator import is_
 from typing import Any, Protocol
 
@@ -224,7 +225,7 @@ class Items:
 
     def has(self, content: list[Any]) -> bool:
         """Return whether the container contains exactly these objects in this order."""
-        return _same_objects(items(self.value), content)
+        return _same_objects(items(self.value), content, pairs=is_a(self.value, dict))
 
     def read(self) -> list[Any]:
         """Return the current items. The items of a mapping are (key, value) pairs."""
@@ -246,17 +247,16 @@ class Items:
         """Return the items with ``replace`` applied to each item; in a mapping, only to the values."""
         pairs = is_a(self.value, dict)
         new = [(item[0], replace(item[1])) if pairs else replace(item) for item in content]
-        return content if _same_objects(new, content) else new
+        return content if _same_objects(new, content, pairs=pairs) else new
 
 
-def _same_objects(before: list[Any], after: list[Any]) -> bool:
-    """Return whether two results of ``items`` contain the same objects in the same order. Pairs are compared by their
-    elements, because each read creates new pairs.
+def _same_objects(before: list[Any], after: list[Any], *, pairs: bool) -> bool:
+    """Return whether two results of ``items`` contain the same objects in the same order. The ``pairs`` of a mapping
+    are compared by their elements, because each read creates new pairs.
     """
-    return len(before) == len(after) and all(
-        one is other or (type(one) is type(other) is tuple and len(one) == len(other) and all(map(is_, one, other)))
-        for one, other in zip(before, after, strict=True)
-    )
+    if len(before) != len(after):
+        return False
+    return all(map(is_, chain.from_iterable(before), chain.from_iterable(after)) if pairs else map(is_, before, after))
 
 
 class TensorObject:

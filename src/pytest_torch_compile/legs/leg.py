@@ -217,10 +217,11 @@ class Leg:
                 self._call(call, index, record)
             if index + 1 == len(self._calls):
                 self._optimizer = None  # frees the optimizer's state, which may be twice as large as the model
-            now = self._present()
             self._record_gradients(call, record)
             record.arguments = outcome.while_it_lasts(arguments_of(record, call.args, call.kwargs), self.world.snapshot)
             record.output = outcome.while_it_lasts(flatten(record.output), self.world.snapshot)
+            self.world.snapshot.take()
+            now = self._present()
             record.state, record.kept = dict(now.state.tensors), now.kept
             record.sharing = sharing_in(record)
         if has_lazy:  # dynamo initializes lazy parameters while tracing, and then restores the random state
@@ -244,7 +245,7 @@ class Leg:
         state = {**{name: _whole(parameter) for name, parameter in self._parameters().items()}, **buffers}
         covered = [id(tensor) for tensor in (*self._parameters().values(), *buffers.values())]
         process = {name: Node(type(value), True, value) for name, value in ProcessState.now().named().items()}
-        kept = Flat({**self.world.kept.of(self._target, covered).nodes, **process})
+        kept = Flat({**self.world.kept.of(self._target, self._contents, covered).nodes, **process})
         snapshot = self.world.snapshot
         return _State(outcome.while_it_lasts(_flat(state), snapshot), outcome.while_it_lasts(kept, snapshot))
 

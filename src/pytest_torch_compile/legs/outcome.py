@@ -49,13 +49,15 @@ class KeptStates:
         self._snapshot = snapshot
         self._stored: list[tuple[Any, int, dict[Key, Any], Flat]] = []
 
-    def of(self, target: Any, covered: Collection[int]) -> Flat:
+    def of(self, target: Any, contents: Contents, covered: Collection[int]) -> Flat:
         """Return the state of a target other than parameters and buffers: attributes, variables, and their contents.
+        ``contents`` are the run's contents at this moment.
 
         Each object appears once, under its first path. Tensors whose ids are in ``covered`` are omitted, because they
         are compared elsewhere.
         """
-        covered, changed = frozenset(covered), self._snapshot.changed_references(covered)
+        covered = frozenset(covered)
+        changed = self._snapshot.changed_references(contents, covered)
         count = len(self._snapshot.holders)
         for known, known_count, known_changed, flat in self._stored:
             if known is target and known_count == count and same_values(known_changed, changed):

@@ -187,6 +187,8 @@ def lives_in_torch(function: types.FunctionType) -> bool:
 
 def container_kind(value: Any) -> Any:
     """Return the built-in container type of a value, or None if it is not a container."""
+    if type(value) is dict or type(value) is list:  # the most common types
+        return type(value)
     return next((kind for kind in _CONTAINERS if is_a(value, kind)), None)
 
 

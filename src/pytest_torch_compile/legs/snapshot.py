@@ -66,6 +66,7 @@ class Snapshot:
         self._memory_at_start: dict[int, Memory | None] = {}
         self._now: dict[Key, Any] = {}
         self._running: Contents | None = None
+        self._taken = False
         self._host = on_host
         self._file: FileCopies | None = None
         roots = list(roots)
@@ -150,17 +151,23 @@ class Snapshot:
         The caller's contents are restored even if the block raises an exception or Ctrl-C interrupts the restoration.
         """
         try:
-            self._running = contents
+            self._running, self._taken = contents, False
             self._put(contents.held)
             yield
             self._running = None
-            self._take(contents)
+            if not self._taken:
+                self._take(contents)
         except BaseException:
             self._now = {}  # it is unknown what changed, so everything is restored
             raise
         finally:
             self._running = None
             self.put_back()
+
+    def take(self) -> None:
+        """Record the changes that the active run has made. Nothing may change until the run's contents are replaced."""
+        if self._running is not None:
+            self._take(self._running)
 
     def put_back(self) -> None:
         """Restore all initial contents.
@@ -203,39 +210,31 @@ class Snapshot:
         """Record in ``contents`` the changes that the calls made."""
         with torch.inference_mode(False), torch.no_grad():
             for key, holder in list(self.holders.items()):
-                known = self._present(holder)
-                if known is not self.initial[key]:
+                initial = self.initial[key]
+                known = self._now.get(key, initial)
+                if not holder.has(known):
+                    known = initial if initial is not known and holder.has(initial) else holder.read()
+                    self._now[key] = known
+                if known is not initial:
                     contents.held[key] = known
                 elif key in contents.held:
                     del contents.held[key]
+        self._taken = True
 
-    def _present(self, holder: Holder) -> Any:
-        """Return the present content of a holder. If the content has not changed, return the same object again."""
-        initial = self.initial[holder.key]
-        known = self._now.get(holder.key, initial)
-        if not holder.has(known):
-            known = initial if initial is not known and holder.has(initial) else holder.read()
-            self._now[holder.key] = known
-        return known
-
-    def changed_references(self, covered: Collection[int]) -> dict[Key, Any]:
-        """Return the present content of each holder that refers to other objects than in the caller's state. The data
-        of tensors is not a reference. The gradients of the tensors whose ids are in ``covered`` are left out.
+    def changed_references(self, contents: Contents, covered: Collection[int]) -> dict[Key, Any]:
+        """Return the content of each holder that refers to other objects than in the caller's state. The data of
+        tensors is not a reference. The gradients of the tensors whose ids are in ``covered`` are left out.
         """
-        changed = {}
-        with torch.inference_mode(False), torch.no_grad():
-            for key, holder in list(self.holders.items()):
-                if isinstance(holder, Memory):
-                    continue
-                initial, present = self.initial[key], self._present(holder)
-                if present is initial:
-                    continue
-                if isinstance(holder, TensorObject):
-                    same_grad = id(holder.value) in covered or present.grad is initial.grad
-                    if same_grad and present.refers_as(initial):
-                        continue
-                changed[key] = present
-        return changed
+
+        def refers_as(tensor: torch.Tensor, initial: TensorState, now: TensorState) -> bool:
+            return now.refers_as(initial) and (id(tensor) in covered or now.grad is initial.grad)
+
+        return {
+            key: content
+            for key, content in contents.held.items()
+            if not isinstance(holder := self.holders[key], Memory)
+            and not (isinstance(holder, TensorObject) and refers_as(holder.value, self.initial[key], content))
+        }
 
     def at_end_of_call(self, tensor: torch.Tensor, contents: Contents, *, copy: bool) -> torch.Tensor:
         """Return a tensor in its state at the end of a call. The result remains valid after the caller's contents are
