@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from .._torch.tensor_state import Extent, TensorState, below_subclasses, extent, holds, pieces, same_values
+from ..numerics.class_cache import cached_by_class
 from ..numerics.tree import attributes, is_a
 from .file_copies import FileCopy
 from .reach import EMPTY, container_kind, is_open, items
@@ -213,7 +214,12 @@ class ClassAttributes:
 
 def is_descriptor(value: Any) -> bool:
     """Return whether a class attribute is a descriptor."""
-    return any("__get__" in base.__dict__ for base in type(value).__mro__)
+    return _is_descriptor_kind(type(value))
+
+
+@cached_by_class
+def _is_descriptor_kind(kind: type) -> bool:
+    return any("__get__" in base.__dict__ for base in kind.__mro__)
 
 
 class Items:

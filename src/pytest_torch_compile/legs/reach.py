@@ -22,6 +22,7 @@ import torch
 from .._torch.identity import DYNAMOS_OWN
 from .._torch.tensor_state import without_torch_function
 from .._torch.user_lines import is_torch
+from ..numerics.class_cache import cached_by_class
 from ..numerics.tree import attributes, is_a
 
 EMPTY: Any = object()
@@ -156,19 +157,10 @@ def is_open(value: Any) -> bool:
     few types of torch and the standard library that have state. Modules, tensors and functions are traversed
     separately.
     """
-    kind = type(value)
-    if id(kind) not in _known:  # by id, because a metaclass may raise on comparison
-        if len(_known) >= MOST_KINDS:
-            _known.clear()
-        _known[id(kind)] = kind, _is_open_kind(kind)
-    return _known[id(kind)][1]
+    return _is_open_kind(type(value))
 
 
-# The maximum number of classes in ``_known``, which is limited because it keeps the classes alive.
-MOST_KINDS = 4096
-_known: dict[int, tuple[type, bool]] = {}
-
-
+@cached_by_class
 def _is_open_kind(kind: type) -> bool:
     if issubclass(kind, (torch.nn.Module, torch.Tensor, type, types.ModuleType, *_FUNCTIONS)):
         return False

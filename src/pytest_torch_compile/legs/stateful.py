@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from ..numerics.class_cache import cached_by_class
 from ..numerics.tree import is_a
 
 
@@ -93,7 +94,8 @@ def _put_array_of_numbers(value: array.array[Any], content: bytes) -> None:
 
 
 # The types with internal state, each with functions that read and restore the state.
-_STATEFUL: tuple[tuple[type, tuple[Callable[[Any], Any], Callable[[Any, Any], None]]], ...] = (
+_How = tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]
+_STATEFUL: tuple[tuple[type, _How], ...] = (
     (random.Random, (random.Random.getstate, random.Random.setstate)),
     (torch.Generator, (torch.Generator.get_state, torch.Generator.set_state)),
     (bytearray, (bytes, lambda value, content: value.__setitem__(slice(None), content))),
@@ -109,7 +111,8 @@ _NOT_RESTORABLE: tuple[type, ...] = (
 )  # fmt: skip
 _LOCK = type(threading.Lock())
 _FILES = (io.TextIOWrapper, io.BufferedReader, io.FileIO)
-_NUMPY = {
+_FILE: _How = (lambda file: file.tell(), lambda file, place: file.seek(place))
+_NUMPY: dict[str, _How] = {
     "ndarray": (lambda value: value.copy(), _put_array),
     "Generator": (
         lambda value: value.bit_generator.state,
@@ -121,17 +124,26 @@ _NUMPY = {
 
 def stateful(value: Any) -> Stateful | None:
     """Return the holder of an object with internal state; None for other objects."""
-    kind = type(value)
+    how = _how(type(value))
+    return Stateful(value, *how) if how is not None and (how is not _FILE or _seeks(value)) else None
+
+
+@cached_by_class
+def _how(kind: type) -> _How | None:
+    """Return the functions that read and restore the state of a class's objects, or None if they have no such state."""
     if kind.__module__.partition(".")[0] == "numpy" and kind.__name__ in _NUMPY:
-        return Stateful(value, *_NUMPY[kind.__name__])
+        return _NUMPY[kind.__name__]
     if any(kind is file for file in _FILES):
-        try:
-            seeks = value.readable() and value.seekable() and value.tell() >= 0
-        except (OSError, ValueError):  # the file is closed, or is being iterated over
-            return None
-        return Stateful(value, lambda file: file.tell(), lambda file, place: file.seek(place)) if seeks else None
+        return _FILE
     known = next((how for base in kind.__mro__ for of, how in _STATEFUL if base is of), None)
-    return None if known is None or issubclass(kind, random.SystemRandom) else Stateful(value, *known)
+    return None if issubclass(kind, random.SystemRandom) else known
+
+
+def _seeks(file: Any) -> bool:
+    try:
+        return bool(file.readable() and file.seekable() and file.tell() >= 0)
+    except (OSError, ValueError):  # the file is closed, or is being iterated over
+        return False
 
 
 def cannot_be_restored(value: Any) -> bool:

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from .class_cache import cached_by_class
+
 KEYS = "keys "
 FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, types.ModuleType)
 
@@ -164,12 +166,17 @@ def attributes(value: Any) -> dict[str, Any]:
         by_name = dict(base.__getattribute__(value, "__dict__"))
     except (AttributeError, TypeError):
         by_name = {}
-    for kind in type(value).__mro__:
-        slots = (slot for slot in kind.__dict__.values() if type(slot) is types.MemberDescriptorType)
-        for slot in slots if "__slots__" in kind.__dict__ else ():
-            with suppress(AttributeError):  # the slot has no value
-                by_name[slot.__name__] = slot.__get__(value, type(value))
+    for slot in _slots(type(value)):
+        with suppress(AttributeError):  # the slot has no value
+            by_name[slot.__name__] = slot.__get__(value, type(value))
     return by_name
+
+
+@cached_by_class
+def _slots(kind: type) -> list[types.MemberDescriptorType]:
+    """Return the descriptors of the slots of a class and its base classes."""
+    entries = [entry for base in kind.__mro__ if "__slots__" in base.__dict__ for entry in base.__dict__.values()]
+    return [entry for entry in entries if type(entry) is types.MemberDescriptorType]
 
 
 def data_attributes(value: Any) -> dict[str, Any]:
