@@ -104,6 +104,18 @@ def test_a_target_that_changes_nothing_is_visited_once(monkeypatch):
     assert len(visits) == 1
 
 
+def test_tensors_of_a_run_are_not_kept_alive():
+    class Model(nn.Module):
+        def forward(self, x):
+            self.last = x * 2
+            return self.last + 1
+
+    leg = Leg(Work(Model(), [call(torch.ones(2))] * 2))
+    kept = leg.run(0).kept
+    assert "attribute last" in kept.nodes
+    assert not any("attribute last" in flat.nodes for *_, flat in leg.world.kept._stored)
+
+
 def test_a_gradient_that_code_sets_on_a_kept_tensor_is_found():
     class Model(nn.Module):
         def __init__(self):

@@ -64,7 +64,7 @@ class KeptStates:
                 return flat
         walk = _Walk(self._snapshot, covered)
         flat = walk.all_of(target)
-        if not (walk.copied_data or self._snapshot.unreadable):
+        if walk.lasts and not self._snapshot.unreadable:
             self._stored = [(target, count, changed, flat), *self._stored[: MOST_STORED - 1]]
         return flat
 
@@ -76,7 +76,8 @@ class _Walk:
         self._covered = covered
         self._seen: set[int] = set()
         self._placed_by_torch: set[int] = set()
-        self.copied_data = False
+        # Whether another run in the same state would return the same objects, without keeping a run's tensors alive.
+        self.lasts = True
 
     def all_of(self, target: Any) -> Flat:
         """Visit the target, the named variables and the class attributes."""
@@ -125,8 +126,9 @@ class _Walk:
     def _visit_tensor(self, tensor: torch.Tensor, path: str, depth: int) -> None:
         if is_lazy(tensor):
             return
+        self.lasts = self.lasts and ("tensor", id(tensor)) in self._snapshot.holders
         if id(tensor) in self._placed_by_torch:
-            self.copied_data = True
+            self.lasts = False
             self.flat.nodes[path] = Node(type(tensor), True, tensor.detach().cpu().clone())
             return
         if id(tensor) not in self._covered and is_readable(tensor, self._snapshot):
