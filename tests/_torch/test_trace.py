@@ -100,7 +100,8 @@ def test_a_generated_kernel_that_computes_products_is_observed(code):
 
 
 def test_code_of_a_package_is_observed(tmp_path):
-    with TraceObserver() as observer:
+    # torch adds entries to this setting.
+    with TraceObserver() as observer, torch._inductor.config.patch({"aot_inductor.metadata": {}}):
         exported = torch.export.export(torch.nn.Linear(4, 4), (torch.ones(2, 4),))
         assert observer.generated_products is None
         torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "model.pt2"))
