@@ -14,6 +14,7 @@ from pytest_torch_compile import CompileCheckFailed, call, check_compile, compil
 from pytest_torch_compile._torch import canary, trace  # noqa: E402
 from pytest_torch_compile._torch.collectives import OF_AOTAUTOGRAD  # noqa: E402
 from pytest_torch_compile._torch.compiled_before import compiled_codes  # noqa: E402
+from pytest_torch_compile._torch.counters import OUTCOMES  # noqa: E402
 from pytest_torch_compile._torch.late_compilations import EVENTS  # noqa: E402
 
 X = torch.ones(4)
@@ -27,7 +28,7 @@ def names_read():
             names.update(arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant))
         elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             names.add(node.slice.value)
-    caches = {f"{cache}_cache_{outcome}" for cache in ("fx_graph", "aotautograd") for outcome in trace._OUTCOMES}
+    caches = {f"{cache}_cache_{outcome}" for cache in ("fx_graph", "aotautograd") for outcome in OUTCOMES}
     observer = trace.TraceObserver()
     events = {*observer._on_event, *observer._on_artifact}
     strings = {name for name in names if isinstance(name, str)} - {"cache", "outcome", "call", "op", "isEnabledFor"}
@@ -269,7 +270,7 @@ def test_what_no_verdict_relies_on_is_a_remark_only(other_torch):
 def test_compile_cache_is_counted_without_the_trace(other_torch, monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     for cache in ("fx_graph", "aotautograd"):
-        for outcome in trace._OUTCOMES:
+        for outcome in OUTCOMES:
             other_torch(f"{cache}_cache_{outcome}", None)
     with torch._inductor.config.patch(fx_graph_cache=True):
         with pytest.raises(CompileCheckFailed, match="not in the compile cache"):

@@ -113,7 +113,7 @@ def test_tensors_of_a_run_are_not_kept_alive():
     leg = Leg(Work(Model(), [call(torch.ones(2))] * 2))
     kept = leg.run(0).kept
     assert "attribute last" in kept.nodes
-    assert not any("attribute last" in flat.nodes for *_, flat in leg.world.kept._stored)
+    assert not any("attribute last" in stored.flat.nodes for stored in leg.world.kept._stored)
 
 
 def test_a_gradient_that_code_sets_on_a_kept_tensor_is_found():

@@ -31,6 +31,7 @@ from ..observation import (
 )
 from . import breaks, guards, support
 from .collectives import GRAPHS, collectives, is_distributed
+from .counters import OUTCOMES, cudagraph_skips, event_counts
 from .cudagraphs import CudagraphCounts, cuda_is_there, watching
 from .graph_text import graph_ops
 from .guard_context import GuardContext
@@ -45,7 +46,6 @@ _CACHE_EVENT = re.compile(r"^(?P<cache>fx_graph|aotautograd)_cache_(?P<outcome>h
 _PRODUCT = re.compile(r"\btl\.dot|\btriton_tem_|cutlass", re.I)
 # The names of the events that show the code of an AOTInductor package start with this.
 _AOT_CODE = "inductor_aot"
-_OUTCOMES = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
 _PARTS = {
     "dynamo": "dynamo_cumulative_compile_time_us",
     "aot_autograd": "aot_autograd_cumulative_compile_time_us",
@@ -117,8 +117,8 @@ class TraceObserver(TraceListener):
         vars(logger)["isEnabledFor"] = lambda level: True  # logging.disable() must have no effect
         self._capture = not_captured()
         self._capture.__enter__()
-        self._skips_before, self._skips_seen = _cudagraph_skips(), len(self.seen.cudagraph_skips)
-        self._counted_before, self._cache_before = _counted(), replace(self.seen.cache)
+        self._skips_before, self._skips_seen = cudagraph_skips(), len(self.seen.cudagraph_skips)
+        self._counted_before, self._cache_before = event_counts(), replace(self.seen.cache)
         self._cudagraphs = CudagraphCounts()
         self._watch = watching(self._cudagraphs) if cuda_is_there() else nullcontext()
         self._watch.__enter__()
@@ -154,7 +154,7 @@ class TraceObserver(TraceListener):
 
     def _note_cudagraphs(self) -> None:
         counts, skips = self._cudagraphs, self.seen.cudagraph_skips
-        missed = _cudagraph_skips() - self._skips_before - (len(skips) - self._skips_seen)
+        missed = cudagraph_skips() - self._skips_before - (len(skips) - self._skips_seen)
         skips += ["reason not reported by this torch version"] * max(0, missed)
         skips += [reason for reason in dict.fromkeys(counts.not_used) if not any(reason in known for known in skips)]
         runs = CudagraphRuns(self.call, counts.warmed_up, counts.recorded, counts.replayed, tuple(counts.reasons()))
@@ -163,7 +163,7 @@ class TraceObserver(TraceListener):
 
     def _compare_with_counters(self) -> None:
         """Compare the events with torch's counters, and record the events that are missing from the trace."""
-        counted = {name: number - self._counted_before[name] for name, number in _counted().items()}
+        counted = {name: number - self._counted_before[name] for name, number in event_counts().items()}
         if counted.pop("graph_break") > 0 and not self.seen.graph_breaks and not self.seen.errors:
             self._unobservable("torch counted a graph break that does not appear in its trace")
         for name, number in counted.items():
@@ -275,7 +275,7 @@ class TraceObserver(TraceListener):
             take(payload, key)
         elif match := _CACHE_EVENT.match(name):
             prefix = "fx" if match["cache"] == "fx_graph" else "aot"
-            field = f"{prefix}_{_OUTCOMES[match['outcome']]}"
+            field = f"{prefix}_{OUTCOMES[match['outcome']]}"
             setattr(self.seen.cache, field, getattr(self.seen.cache, field) + 1)
 
     def _error_text(self, payload: str, key: CompileKey) -> None:
@@ -390,21 +390,3 @@ def _key(metadata: dict[str, Any]) -> CompileKey:
 def _compile_id(key: CompileKey) -> str:
     autograd, frame, compiled = key
     return f"{f'!{autograd}/' if autograd is not None else ''}{frame}/{compiled}"
-
-
-def _counted() -> dict[str, int]:
-    """Return the values of torch's counters, keyed by the name of the ``CacheCounts`` field that counts the same
-    events, or by ``graph_break``.
-    """
-    from torch._dynamo.utils import counters
-
-    breaks = {"graph_break": sum(counters["graph_break"].values())}
-    fx = {f"fx_{ours}": counters["inductor"][f"fxgraph_cache_{name}"] for name, ours in _OUTCOMES.items()}
-    aot = {f"aot_{ours}": counters["aot_autograd"][f"autograd_cache_{name}"] for name, ours in _OUTCOMES.items()}
-    return {**breaks, **fx, **aot}
-
-
-def _cudagraph_skips() -> int:
-    from torch._dynamo.utils import counters
-
-    return int(counters["inductor"]["cudagraph_skips"])

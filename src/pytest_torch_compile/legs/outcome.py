@@ -8,7 +8,7 @@ import types
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -40,6 +40,16 @@ CAPTURABLE = "capturable"
 _CACHES = {("loguru", "Core"): "enabled"}
 
 
+@dataclass(frozen=True)
+class _KeptState:
+    """A result of ``KeptStates.of``, with the target, the number of holders and the changes for which it is valid."""
+
+    target: Any
+    holders: int
+    changed: dict[Key, Any]
+    flat: Flat
+
+
 class KeptStates:
     """Returns the state that a target keeps. Visiting all of its objects takes longer than the calls of a small model,
     and most calls change only the data of tensors. Therefore, the last results are stored.
@@ -47,7 +57,7 @@ class KeptStates:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._stored: list[tuple[Any, int, dict[Key, Any], Flat]] = []
+        self._stored: list[_KeptState] = []
 
     def of(self, target: Any, contents: Contents, covered: Collection[int]) -> Flat:
         """Return the state of a target other than parameters and buffers: attributes, variables, and their contents.
@@ -59,13 +69,13 @@ class KeptStates:
         covered = frozenset(covered)
         changed = self._snapshot.changed_references(contents, covered)
         count = len(self._snapshot.holders)
-        for known, known_count, known_changed, flat in self._stored:
-            if known is target and known_count == count and same_values(known_changed, changed):
-                return flat
+        for known in self._stored:
+            if known.target is target and known.holders == count and same_values(known.changed, changed):
+                return known.flat
         walk = _Walk(self._snapshot, covered)
         flat = walk.all_of(target)
         if walk.lasts and not self._snapshot.unreadable:
-            self._stored = [(target, count, changed, flat), *self._stored[: MOST_STORED - 1]]
+            self._stored = [_KeptState(target, count, changed, flat), *self._stored[: MOST_STORED - 1]]
         return flat
 
 
