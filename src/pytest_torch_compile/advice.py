@@ -282,8 +282,10 @@ VARIANT = {
     "run": "look for atomic adds (index_add, scatter_add, some backward kernels) and uninitialized memory; "
     "torch.use_deterministic_algorithms(True) raises an error for an op that has no deterministic implementation, and "
     "fills uninitialized memory",
-    "process": "look for decisions based on timing (max-autotune, coordinate descent tuning), seeds derived from the "
-    "process id, and iteration over sets, whose order depends on the process",
+    "process": "on a GPU, Inductor times several launch configurations of a kernel, also in the default mode, and the "
+    "fastest is not the same in every process; the environment variable TORCHINDUCTOR_DETERMINISTIC=1 (newer torch "
+    "versions) prevents this. Otherwise, look for max-autotune, seeds derived from the process id, and iteration over "
+    "sets, whose order depends on the process",
 }
 COMPILES_AFTER_LOADING = "look for torch.compile in custom ops and hooks called by the artifact"
 

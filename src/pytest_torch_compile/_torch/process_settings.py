@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from .defaults import Defaults, defaults, set_defaults
+from .deterministic import deterministic, set_deterministic
 from .deviations import changed_config
 
 # Settings in ``torch.backends``. Dynamo's guards, including the guards of an artifact, check the settings for reduced
@@ -38,8 +39,7 @@ def process_settings() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "dtype": defaults().dtype,
         "device": defaults().device,
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "deterministic": deterministic(),
         "autocast_cache": torch.is_autocast_cache_enabled(),
         "autocast_dtypes": {device: torch.get_autocast_dtype(device) for device in _AUTOCAST_DEVICES},
         "autocast": [device for device in _AUTOCAST_DEVICES if torch.is_autocast_enabled(device)],
@@ -71,7 +71,7 @@ def set_process_settings(wanted: Mapping[str, Any]) -> None:
     """
     torch.set_num_threads(wanted["threads"])
     set_defaults(Defaults(wanted["dtype"], wanted["device"]))
-    torch.use_deterministic_algorithms(wanted["deterministic"], warn_only=wanted["warn_only"])
+    set_deterministic(wanted["deterministic"])
     torch.set_autocast_cache_enabled(wanted["autocast_cache"])
     for device, dtype in wanted["autocast_dtypes"].items():
         torch.set_autocast_dtype(device, dtype)

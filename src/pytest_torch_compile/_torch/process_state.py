@@ -1,7 +1,7 @@
 """Process-wide state that code may change: grad mode, defaults, autocast, precision and environment variables.
 
-This module itself uses only public names; the modules ``defaults`` and ``inference_mode``, which it calls, use private
-names.
+This module itself uses only public names; the modules ``defaults``, ``deterministic`` and ``inference_mode``, which it
+calls, use private names.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from .defaults import Defaults, defaults, set_defaults
+from .deterministic import Deterministic, deterministic, set_deterministic
 from .inference_mode import kept_dispatch_keys, set_inference_mode
 
 _AUTOCAST_DEVICES = ("cpu", "cuda")
@@ -31,7 +32,7 @@ class ProcessState:
     defaults: Defaults
     autocast: tuple[tuple[str, bool, torch.dtype], ...]
     autocast_cache: bool
-    deterministic: tuple[bool, bool]
+    deterministic: Deterministic
     anomaly: tuple[bool, bool]
     precision: str
     environment: dict[str, str]
@@ -51,7 +52,7 @@ class ProcessState:
                 (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in _AUTOCAST_DEVICES
             ),
             torch.is_autocast_cache_enabled(),
-            (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
+            deterministic(),
             (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
             precision,
             {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith(_TORCHS)},
@@ -90,8 +91,7 @@ class ProcessState:
                 torch.set_autocast_dtype(kind, dtype)
         if now.autocast_cache != self.autocast_cache:
             torch.set_autocast_cache_enabled(self.autocast_cache)
-        if now.deterministic != self.deterministic:
-            torch.use_deterministic_algorithms(self.deterministic[0], warn_only=self.deterministic[1])
+        set_deterministic(self.deterministic)
         if now.anomaly != self.anomaly:
             torch.autograd.set_detect_anomaly(*self.anomaly)
         if self.precision and now.precision != self.precision:
@@ -109,7 +109,7 @@ class ProcessState:
             "the default dtype": str(self.defaults.dtype),
             "the default device": str(self.defaults.device or "cpu"),
             "the autocast cache": self.autocast_cache,
-            "deterministic algorithms": self.deterministic[0],
+            "deterministic algorithms": self.deterministic.algorithms,
             "anomaly detection": self.anomaly[0],
             "the float32 matmul precision": self.precision,
         }

@@ -186,7 +186,7 @@ def _settings(writer: Writer) -> str:
     """Return source that sets the non-default torch settings, except those whose values cannot be written as source."""
     own = process_settings()
     lines = [f"torch.set_default_dtype({own['dtype']})"] if own["dtype"] is not torch.float32 else []
-    lines += ["torch.use_deterministic_algorithms(True)"] if own["deterministic"] else []
+    lines += ["torch.use_deterministic_algorithms(True)"] if own["deterministic"].algorithms else []
     precision = own.get("precision", "highest")
     lines += [f"torch.set_float32_matmul_precision({precision!r})"] if precision != "highest" else []
     lines += [f"torch.set_default_device({str(own['device'])!r})"] if own["device"] else []

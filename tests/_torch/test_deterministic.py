@@ -1,0 +1,54 @@
+"""Inductor's option ``deterministic`` stays as the user has set it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch._inductor.config  # noqa: E402
+
+from pytest_torch_compile import check_compile  # noqa: E402
+from pytest_torch_compile._torch.deterministic import deterministic, set_deterministic  # noqa: E402
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(torch._inductor.config, "deterministic"), reason="this torch version does not have the option"
+)
+
+APPLIED_AGAIN = """
+import torch._inductor.config
+from pytest_torch_compile._torch.process_settings import process_settings, set_process_settings
+set_process_settings(process_settings())
+print(torch._inductor.config.deterministic)
+"""
+
+
+@pytest.fixture(autouse=True)
+def settings():
+    before = deterministic()
+    yield
+    set_deterministic(before)
+
+
+@pytest.mark.parametrize("variable", ["0", "1"])
+def test_a_fresh_process_keeps_the_option_that_an_environment_variable_sets(variable):
+    environment = {**os.environ, "TORCHINDUCTOR_DETERMINISTIC": variable, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", APPLIED_AGAIN], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(variable == "1")]
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_check_restores_the_option_that_the_target_changes(before):
+    def target(x):
+        torch.use_deterministic_algorithms(True)
+        return x * 2
+
+    torch._inductor.config.deterministic = before
+    check_compile(target, torch.randn(3), backend="eager", fullgraph=False, max_graph_breaks=9)
+    assert (torch._inductor.config.deterministic, torch.are_deterministic_algorithms_enabled()) == (before, False)
