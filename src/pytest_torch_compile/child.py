@@ -12,6 +12,7 @@ import contextlib
 import faulthandler
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -82,6 +83,11 @@ class Job:
     parent: int = -1  # a pipe's file descriptor; the other end is closed when the parent exits
 
 
+_SUMMARY = re.compile(r" in \d+(\.\d+)?s\b")  # pytest's last line
+_ERROR = re.compile(r": error: |^(\w+\.)*\w*(Error|Exception): ")  # of argparse, or of a traceback
+_LONGEST = 300  # a message can contain the repr of an object
+
+
 @dataclass(frozen=True)
 class Ended:
     """The outcome of a child process. If the child took too long, ``status`` is None and ``stacks`` contains the stacks
@@ -99,10 +105,16 @@ class Ended:
     finished: bool = False
 
     @property
-    def last_line(self) -> str:
-        """The final line of the output, which is pytest's summary of the run."""
+    def summary(self) -> str:
+        """The line of the output that tells how the child ended: pytest's summary of the run, or the error if pytest
+        could not run.
+        """
         lines = [line for line in self.output.splitlines() if line.strip()]
-        return lines[-1] if lines else f"exit status {self.status}, no output"
+        if not lines:
+            return f"exit status {self.status}, no output"
+        errors = [line for line in lines if _ERROR.search(line)]
+        ended_early = self.status is not None and not _SUMMARY.search(lines[-1])
+        return (errors[-1] if ended_early and errors else lines[-1])[:_LONGEST]
 
 
 @dataclass(frozen=True)

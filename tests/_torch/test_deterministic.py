@@ -10,13 +10,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import torch._inductor.config  # noqa: E402
+from torch._inductor import config  # noqa: E402
 
 from pytest_torch_compile import check_compile  # noqa: E402
 from pytest_torch_compile._torch.deterministic import deterministic, set_deterministic  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
-    not hasattr(torch._inductor.config, "deterministic"), reason="this torch version does not have the option"
+    not hasattr(config, "deterministic"), reason="this torch version does not have the option"
 )
 
 APPLIED_AGAIN = """
@@ -49,6 +49,6 @@ def test_a_check_restores_the_option_that_the_target_changes(before):
         torch.use_deterministic_algorithms(True)
         return x * 2
 
-    torch._inductor.config.deterministic = before
+    config.deterministic = before
     check_compile(target, torch.randn(3), backend="eager", fullgraph=False, max_graph_breaks=9)
-    assert (torch._inductor.config.deterministic, torch.are_deterministic_algorithms_enabled()) == (before, False)
+    assert (config.deterministic, torch.are_deterministic_algorithms_enabled()) == (before, False)

@@ -302,3 +302,12 @@ def test_doctor_names_the_accelerator_and_what_was_not_run(kind, hip, status, su
     monkeypatch.setattr(torch.version, "cuda", "13.0" if kind == "cuda" else None)
     line = doctor._accelerator()
     assert (line.status, line.subject) == (status, subject) and words in line.text
+
+
+def test_interrupted_command_ends_without_a_traceback(monkeypatch, capsys):
+    def interrupted(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pytest_torch_compile.speed.revisions.main", interrupted)
+    assert cli.main(["compare", "--against", "main", "tests/speed"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pytest_torch_compile.child import Child, Job  # noqa: E402
+from pytest_torch_compile.child import Child, Ended, Job  # noqa: E402
 from tests.plugin.projects import HEAD, OPTIONS, SOURCES, lines_with, other_process  # noqa: E402
 
 SIZES = """
@@ -191,3 +191,35 @@ def test_options_that_a_child_is_for_reach_its_workers(tmp_path, workers):
     job = Job(["test_it.py::test_asks"], {"numprocesses": workers, "dist": "load", "compile_repro": "files"})
     ended = Child([*OPTIONS, "-q", "test_it.py"], tmp_path, job).run({"PYTHONPATH": SOURCES})
     assert ended.status == 0, ended.output
+
+
+USAGE = """ERROR: usage: __main__.py [options] [file_or_dir] [file_or_dir] [...]
+__main__.py: error: unrecognized arguments: --compile-perf=track
+  inifile: None
+  rootdir: /repository
+"""
+TWICE = f"""Traceback (most recent call last):
+  File "plugin.py", line 1, in register
+ValueError: Plugin already registered under a different name: plugin=<module 'plugin'>
+{{{"'name': <module 'name'>, " * 100}}}
+"""
+PASSED = "E   ValueError: no\nValueError: printed by a test\n==== 1 failed, 2 passed in 3.10s ====\n"
+
+
+@pytest.mark.parametrize(
+    ("ended", "summary"),
+    [
+        (Ended(4, USAGE), "__main__.py: error: unrecognized arguments: --compile-perf=track"),
+        (
+            Ended(1, TWICE),
+            "ValueError: Plugin already registered under a different name: plugin=<module 'plugin'>",
+        ),
+        (Ended(1, PASSED), "==== 1 failed, 2 passed in 3.10s ===="),
+        (Ended(None, "ValueError: printed\nit took longer than 9 s"), "it took longer than 9 s"),
+        (Ended(0, "x" * 1000), "x" * 300),
+        (Ended(-9, ""), "exit status -9, no output"),
+    ],
+    ids=["usage", "plugin registered twice", "summary of pytest", "time limit", "long line", "killed"],
+)
+def test_summary_is_the_error_if_pytest_could_not_run(ended, summary):
+    assert ended.summary == summary

@@ -49,7 +49,7 @@ def test_failure_there_is_one_line(project: Path) -> None:
 def test_endless_process_is_ended(project: Path) -> None:
     (project / "test_endless.py").write_text("import time\ntime.sleep(60)\n")
     samples, ended = confirm.run(Child(["test_endless.py"], project), 0.2)
-    assert (samples, ended.last_line) == ({}, "it took longer than 0 s")
+    assert (samples, ended.summary) == ({}, "it took longer than 0 s")
 
 
 def test_nobody_asked_for_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

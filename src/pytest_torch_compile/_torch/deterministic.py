@@ -1,7 +1,7 @@
 """Torch's setting for deterministic algorithms, and Inductor's setting with the same purpose.
 
-This module uses the option ``torch._inductor.config.deterministic``, checked with torch 2.11 and 2.15. Torch 2.6 and 2.8
-do not have it.
+This module uses the option ``torch._inductor.config.deterministic``, checked with torch 2.11 and 2.15. Torch 2.6 and
+2.8 do not have it.
 """
 
 from __future__ import annotations

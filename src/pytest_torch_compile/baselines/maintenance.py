@@ -54,7 +54,7 @@ def collected(arguments: Sequence[str]) -> Collection:
     """
     ended = Child(["--collect-only", "-q", "--", *arguments], Path.cwd()).run()
     if ended.status not in (0, 1, 5):
-        raise BaselineError(f"pytest could not collect the tests: {ended.last_line}")
+        raise BaselineError(f"pytest could not collect the tests: {ended.summary}")
     if not ended.results:
         # The plugin reports the tests; if the plugin were not loaded, the list would be empty.
         raise BaselineError(

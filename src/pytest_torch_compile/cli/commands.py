@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,8 +37,17 @@ FORMATS = ("terminal", "markdown", "html", "github", "json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit status. ``STATUSES`` and ``STATUS_2`` contain the meaning of each status."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    """Run the command, and return its exit status. ``STATUSES`` and ``STATUS_2`` contain the meaning of each status;
+    after Ctrl-C, the status is 130, as in a shell.
+    """
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
+def _run(given: list[str]) -> int:
     if given[:1] == ["compare"] and any(word.split("=")[0] == "--against" for word in given):
         # Unknown arguments are passed to pytest, so _parser() must not parse this command line.
         from ..speed.revisions import main as compare_speed

@@ -102,7 +102,7 @@ def fresh_sample(
         changed = {CONFIRMS: uuid, **variables(folder), **(environment or {})}
         samples, ended = run(child.with_options(compile_cache=folder), seconds, changed, stop)
     if not samples:
-        raise NoFigures(f"the fresh process returned no measurements: {ended.last_line}")
+        raise NoFigures(f"the fresh process returned no measurements: {ended.summary}")
     return replace(list(samples.values())[-1], kept_cache=cache is not None)
 
 

@@ -103,8 +103,8 @@ def compare_with(
 
     ``arguments`` are passed to pytest. Each revision runs its own tests against its own sources: the ``src`` folder
     of its checkout, if there is one, and the checkout itself come first on ``PYTHONPATH``. Every run starts with an
-    empty compile cache, so unchanged graphs are compiled again as well. A test that looks unchanged after two rounds is
-    excluded from later rounds.
+    empty compile cache, so unchanged graphs are compiled again as well. A test that looks unchanged after two rounds,
+    or whose counts are worse, is excluded from later rounds.
 
     Raises:
         CompareError: If the current folder is not in a git checkout, ``base`` is unknown, or no speed test ran.
@@ -123,20 +123,23 @@ def compare_with(
             for side in ("base", "here") if number % 2 else ("here", "base"):
                 which = f"round {number + 1} of up to {rounds}, {side}"
                 say(f"{which}: {'all tests' if open_tests is None else f'{len(open_tests)} undecided'}")
-                samples, last_line = _run(sides[side], arguments, open_tests, plans[side], needed, say, which)
-                say(f"{which}: {len(samples) or len(plans[side])} speed tests; {last_line}")
+                samples, summary = _run(sides[side], arguments, open_tests, plans[side], needed, say, which)
+                say(f"{which}: {len(samples) or len(plans[side])} speed tests; {summary}")
                 needed |= {test: needed_by_test(one.memory.compiled) for test, one in samples.items() if one.memory}
                 for test, sample in samples.items():
                     taken[side].setdefault(test, []).append(sample)
+            if not any((*taken.values(), *plans.values())):
+                raise CompareError(f"no test that uses compile_benchmark returned measurements: {summary}")
             compared = judged(taken["base"], taken["here"])
             if plans["here"] and not compared:
                 break
-            open_tests = [one.test for one in compared if one.decision.times.undecided]
+            # A count that is worse already decides the result of a test.
+            open_tests = [one.test for one in compared if one.decision.times.undecided and not one.decision.worse]
             if not open_tests and number + 1 >= MIN_ROUNDS:
                 break
             open_tests = open_tests if number + 1 >= MIN_ROUNDS else None
     if not taken["here"] and not plans["here"]:
-        raise CompareError("no test that uses compile_benchmark returned measurements; see the output above")
+        raise CompareError("no test that uses compile_benchmark returned measurements in this checkout")
     return compared, compared_plans(plans["base"], plans["here"])
 
 
@@ -249,7 +252,7 @@ def _run(
             plans=plans,
             progress=lambda tests: say(f"{which}: {tests} measured so far"),
         )
-    return samples, ended.last_line
+    return samples, ended.summary
 
 
 @contextmanager

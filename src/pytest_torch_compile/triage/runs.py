@@ -82,11 +82,11 @@ def run_tests(
             "test. If pytest-xdist is installed in that environment, a test that crashes does not stop other tests"
         )
     if ended.status not in _COMPLETE or not ended.finished:
-        raise TriageError(f"pytest did not finish under torch {environment.torch}: {ended.last_line}")
+        raise TriageError(f"pytest did not finish under torch {environment.torch}: {ended.summary}")
     if left:
         raise TriageError(f"tests that did not run under torch {environment.torch}: {len(left)}, such as {left[0]}")
     if tests is None and all(result.outcome == "skipped" for result in results.values()):
-        raise TriageError(f"no test ran under torch {environment.torch}: {ended.last_line}")
+        raise TriageError(f"no test ran under torch {environment.torch}: {ended.summary}")
     return results
 
 
