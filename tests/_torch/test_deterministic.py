@@ -21,8 +21,8 @@ pytestmark = pytest.mark.skipif(
 
 APPLIED_AGAIN = """
 import torch._inductor.config
-from pytest_torch_compile._torch.process_settings import process_settings, set_process_settings
-set_process_settings(process_settings())
+from pytest_torch_compile._torch.process_settings import ProcessSettings
+ProcessSettings.now().put()
 print(torch._inductor.config.deterministic)
 """
 

@@ -1,19 +1,27 @@
-"""What torch is set to in one process is set in another."""
+"""A fresh process runs with the settings of the process that starts it."""
 
 from __future__ import annotations
+
+import operator
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from pytest_torch_compile._torch.process_settings import modes, process_settings, set_process_settings  # noqa: E402
+from pytest_torch_compile._torch.backend_switches import _PRECISIONS  # noqa: E402
+from pytest_torch_compile._torch.process_settings import ProcessSettings  # noqa: E402
 
 
 @pytest.fixture
 def settings():
-    found = process_settings()
-    yield found
-    set_process_settings(found)
+    before = ProcessSettings.now()
+    yield before
+    before.put()
+
+
+def set_precision(name):
+    owner, _, leaf = name.rpartition(".")
+    setattr(operator.attrgetter(owner)(torch.backends) if owner else torch.backends, leaf, "ieee")
 
 
 @pytest.mark.parametrize(
@@ -25,18 +33,28 @@ def settings():
         lambda: torch.set_float32_matmul_precision("medium"),
         lambda: torch.set_autocast_cache_enabled(False),
         lambda: torch.set_autocast_dtype("cpu", torch.float16),
+        lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+        lambda: torch.autograd.set_detect_anomaly(True),
         lambda: setattr(torch.backends.cudnn, "benchmark", True),
         lambda: setattr(torch.backends.cuda.matmul, "allow_bf16_reduced_precision_reduction", False),
+        lambda: setattr(torch.backends.cudnn, "allow_tf32", False),
+        lambda: torch.backends.cuda.enable_flash_sdp(False),
+        *(lambda name=name: set_precision(name) for name in _PRECISIONS if hasattr(torch.backends, "fp32_precision")),
     ],
-    ids=["dtype", "device", "deterministic", "precision", "autocast cache", "autocast dtype", "cudnn", "matmul"],
+    ids=[
+        *("dtype", "device", "deterministic", "precision", "autocast cache", "autocast dtype"),
+        *("threads", "anomaly", "cudnn", "matmul", "cudnn tf32", "attention"),
+        *(name for name in _PRECISIONS if hasattr(torch.backends, "fp32_precision")),
+    ],
 )
 def test_each_setting_is_read_and_set(settings, change):
     change()
-    changed = process_settings()
+    changed = ProcessSettings.now()
     assert changed != settings
-    set_process_settings(settings)
-    set_process_settings(changed)
-    assert process_settings() == changed
+    settings.put()
+    assert ProcessSettings.now() == settings
+    changed.put()
+    assert ProcessSettings.now() == changed
 
 
 @pytest.mark.parametrize(
@@ -44,12 +62,11 @@ def test_each_setting_is_read_and_set(settings, change):
     [torch.inference_mode, torch.no_grad, lambda: torch.autocast("cpu", torch.float16, cache_enabled=False)],
     ids=["inference", "no grad", "autocast"],
 )
-def test_each_mode_is_read_and_entered(settings, mode):
+def test_each_mode_is_read_and_set(settings, mode):
     with mode():
-        inside = process_settings()
+        inside = ProcessSettings.now()
     assert inside != settings
-    set_process_settings(inside)
-    with modes(inside):
-        assert process_settings() == inside
-    set_process_settings(settings)
-    assert process_settings() == settings
+    inside.put()
+    assert ProcessSettings.now() == inside
+    settings.put()
+    assert ProcessSettings.now() == settings

@@ -500,6 +500,15 @@ SWITCHES = {
     "default device": (lambda: torch.set_default_device("meta"), torch.get_default_device),
     "deterministic": (lambda: torch.use_deterministic_algorithms(True), torch.are_deterministic_algorithms_enabled),
     "precision": (lambda: torch.set_float32_matmul_precision("medium"), torch.get_float32_matmul_precision),
+    "cuDNN's benchmark mode": (
+        lambda: setattr(torch.backends.cudnn, "benchmark", True),
+        lambda: torch.backends.cudnn.benchmark,
+    ),
+    "TF32 in convolutions": (
+        lambda: setattr(torch.backends.cudnn, "allow_tf32", False),
+        lambda: torch.backends.cudnn.allow_tf32,
+    ),
+    "attention": (lambda: torch.backends.cuda.enable_math_sdp(False), torch.backends.cuda.math_sdp_enabled),
     "grad mode": (lambda: torch.set_grad_enabled(False), torch.is_grad_enabled),
     "autocast": (lambda: torch.set_autocast_enabled("cpu", True), lambda: torch.is_autocast_enabled("cpu")),
     "autocast dtype": (
@@ -521,6 +530,8 @@ def own_modes():
     torch.set_default_device(None)
     torch.set_default_dtype(dtype)
     torch.use_deterministic_algorithms(False)
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = False, True
+    torch.backends.cuda.enable_math_sdp(True)
     torch.set_float32_matmul_precision(precision)
     torch.set_grad_enabled(True)
     torch.set_autocast_enabled("cpu", False)

@@ -1,4 +1,5 @@
-"""Process-wide state that code may change: grad mode, defaults, autocast, precision and environment variables.
+"""Process-wide state that code may change: grad mode, defaults, autocast, precision, the switches in ``torch.backends``
+and environment variables.
 
 This module itself uses only public names; the modules ``defaults``, ``deterministic`` and ``inference_mode``, which it
 calls, use private names.
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 
+from .backend_switches import set_switches, switches
 from .defaults import Defaults, defaults, set_defaults
 from .deterministic import Deterministic, deterministic, set_deterministic
 from .inference_mode import kept_dispatch_keys, set_inference_mode
@@ -35,15 +37,12 @@ class ProcessState:
     deterministic: Deterministic
     anomaly: tuple[bool, bool]
     precision: str
+    switches: dict[str, Any]
     environment: dict[str, str]
 
     @classmethod
     def now(cls) -> ProcessState:
         """Return the current state."""
-        try:
-            precision = str(torch.get_float32_matmul_precision())
-        except RuntimeError:  # changed through the newer per-backend settings, which the older functions cannot read
-            precision = ""
         return cls(
             torch.is_grad_enabled(),
             torch.is_inference_mode_enabled(),
@@ -54,7 +53,8 @@ class ProcessState:
             torch.is_autocast_cache_enabled(),
             deterministic(),
             (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
-            precision,
+            _matmul_precision(),
+            switches(),
             {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith(_TORCHS)},
         )
 
@@ -96,6 +96,7 @@ class ProcessState:
             torch.autograd.set_detect_anomaly(*self.anomaly)
         if self.precision and now.precision != self.precision:
             torch.set_float32_matmul_precision(self.precision)
+        set_switches(self.switches)
         if now.environment != self.environment:
             for name in now.environment.keys() - self.environment.keys():
                 del os.environ[name]
@@ -113,5 +114,13 @@ class ProcessState:
             "anomaly detection": self.anomaly[0],
             "the float32 matmul precision": self.precision,
         }
+        values |= {f"torch.backends.{name}": value for name, value in self.switches.items()}
         values |= {f"autocast on {kind}": str(dtype) if enabled else "off" for kind, enabled, dtype in self.autocast}
         return values | {f"environment variable {name}": value for name, value in self.environment.items()}
+
+
+def _matmul_precision() -> str:
+    try:
+        return str(torch.get_float32_matmul_precision())
+    except RuntimeError:  # changed through the newer per-backend settings, which the older functions cannot read
+        return ""

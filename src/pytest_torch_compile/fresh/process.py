@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from .. import settings
-from .._torch.process_settings import process_settings
+from .._torch.process_settings import ProcessSettings
 from ..disk import TemporaryFolder
 from ..findings import CompileUsageError, Finding
 from ..ranks.rank import Raised
@@ -34,7 +34,7 @@ class Job:
     payload: bytes
     modules: Mapping[str, ModuleSpec]
     options: settings.Settings
-    torch: Mapping[str, Any]
+    torch: ProcessSettings
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def run_fresh(
     Raises:
         CompileUsageError: If the function or an argument cannot be sent to the fresh process.
     """
-    job = Job(packed(function, args), user_modules(), settings.current, process_settings())
+    job = Job(packed(function, args), user_modules(), settings.current, ProcessSettings.now())
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     variables = {**os.environ, "PYTHONPATH": path, **(environment or {})}
     with TemporaryFolder("torch-compile-fresh-") as folder:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import settings
-from .._torch.process_settings import modes, set_process_settings
+from .._torch.process_state import ProcessState
 from .._torch.stuck import place_of
 from ..observation import Location
 from ..ranks.rank import Raised
@@ -36,12 +36,12 @@ def main(folder: Path) -> None:
     sys.meta_path.insert(0, modules)
     job: Job = pickle.loads((folder / "job").read_bytes())
     modules.specs, settings.current = job.modules, job.options
-    set_process_settings(job.torch)
     value: Any = None
     raised = None
     try:
         function, args, kwargs = pickle.loads(job.payload)
-        with modes(job.torch):
+        with ProcessState.kept():  # the modes must not apply to what this function does afterwards
+            job.torch.put()
             value = function(*args, **kwargs)
     except Exception as error:
         raised = raised_by(error)

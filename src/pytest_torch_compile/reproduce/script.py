@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from .._torch.process_settings import process_settings
+from .._torch.process_settings import ProcessSettings
+from .._torch.process_state import ProcessState
 from .._torch.support import IMPORTS_OF_TORCH, newer_arguments
 from ..findings import CompileReport, Finding
 from ..legs.check_record import Check
@@ -184,29 +185,31 @@ def _mapping(options: dict[str, str]) -> str:
 
 def _settings(writer: Writer) -> str:
     """Return source that sets the non-default torch settings, except those whose values cannot be written as source."""
-    own = process_settings()
-    lines = [f"torch.set_default_dtype({own['dtype']})"] if own["dtype"] is not torch.float32 else []
-    lines += ["torch.use_deterministic_algorithms(True)"] if own["deterministic"].algorithms else []
-    precision = own.get("precision", "highest")
-    lines += [f"torch.set_float32_matmul_precision({precision!r})"] if precision != "highest" else []
-    lines += [f"torch.set_default_device({str(own['device'])!r})"] if own["device"] else []
-    if modes := _modes(own):
+    settings = ProcessSettings.now()
+    state, (dtype, device) = settings.state, (settings.state.defaults.dtype, settings.state.defaults.device)
+    lines = [f"torch.set_default_dtype({dtype})"] if dtype is not torch.float32 else []
+    lines += ["torch.use_deterministic_algorithms(True)"] if state.deterministic.algorithms else []
+    if state.precision not in ("", "highest"):
+        lines.append(f"torch.set_float32_matmul_precision({state.precision!r})")
+    lines += [f"torch.set_default_device({str(device)!r})"] if device else []
+    if modes := _modes(state):
         lines += ["MODES = contextlib.ExitStack()", *(f"MODES.enter_context({mode})" for mode in modes)]
-    for (module, name), value in own["config"].items():
+    for (module, name), value in settings.config.items():
         if name not in _NO_MATTER and isinstance(value, (bool, int, float, str, type(None))):
             writer.definitions.imports[f"import {module}"] = None
             lines.append(f"{module}.{name} = {value!r}")
     return "\n".join(lines)
 
 
-def _modes(own: dict[str, Any]) -> list[str]:
+def _modes(state: ProcessState) -> list[str]:
     """Return, as source, the global torch modes in which the check runs."""
     modes = [
-        f"torch.autocast({device!r}, {own['autocast_dtypes'][device]}, cache_enabled={own['autocast_cache']})"
-        for device in own["autocast"]
+        f"torch.autocast({device!r}, {dtype}, cache_enabled={state.autocast_cache})"
+        for device, enabled, dtype in state.autocast
+        if enabled
     ]
-    if own["inference"]:
+    if state.inference:
         modes.append("torch.inference_mode()")
-    elif not own["grad"]:
+    elif not state.grad:
         modes.append("torch.no_grad()")
     return modes
