@@ -130,7 +130,7 @@ WARM_UP_TWICE = (
 LEAVE_LIMIT_OUT = (
     "remove this limit, or set it only for the torch versions on which it can be checked, for example {'>=2.11': 4}"
 )
-EXACT_LIMITS = {
+LIMIT_EXCEEDED = {
     "structure": "if the increase is intended, raise the limit; otherwise look for code that was added or is "
     "compiled twice",
     "memory": "look for tensors that are kept after the call, a mode that needs more memory (CUDA graphs, "
@@ -142,7 +142,7 @@ OTHER_TORCH = (
     "update pytest-torch-compile, or use a supported torch version (run pytest-torch-compile doctor); the check "
     "still compared the compiled results with the eager results"
 )
-MAKE_AFRESH = (
+RECREATE = (
     "pass factory(make_target) to the check, so that every run creates a new target and new objects, or ignore "
     "the result with Tolerances(ignored=[...])"
 )
@@ -282,7 +282,7 @@ VARIANT = {
     "run": "look for atomic adds (index_add, scatter_add, some backward kernels) and uninitialized memory; "
     "torch.use_deterministic_algorithms(True) raises an error for an op that has no deterministic implementation, and "
     "fills uninitialized memory",
-    "process": "on a GPU, Inductor times several launch configurations of a kernel, also in the default mode, and the "
+    "process": "on a GPU, Inductor times several launch configurations of a kernel, even in the default mode, and the "
     "fastest is not the same in every process; the environment variable TORCHINDUCTOR_DETERMINISTIC=1 (newer torch "
     "versions) prevents this. Otherwise, look for max-autotune, seeds derived from the process id, and iteration over "
     "sets, whose order depends on the process",

@@ -181,7 +181,7 @@ def _validate_limit(name: str, limit: int | Mapping[str, int]) -> None:
                 f"{name}: {key!r} is not a version specifier{or_package or '; use a specifier such as >=2.8 or <2.11'}"
             )
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise CompileUsageError(f"{name} is {number!r}; it must be a whole number, 0 or more")
+            raise CompileUsageError(f"{name} is {number!r}; it must be a non-negative integer")
 
 
 def _is_specifier(key: object) -> bool:

@@ -99,7 +99,7 @@ CASES = {
     "accepted breaks of a budget": (lambda: Budget(accepted_breaks="gb-1"), "a single string"),
     "accepted break that is no string": (lambda: check_compile(sine, X, accepted_breaks=[3]), "accepted_breaks contains 3"),
     "accepted breaks of one number": (lambda: check_compile(sine, X, accepted_breaks=3), "accepted_breaks contains 3"),
-    "no steps": (lambda: check_compile(sine, X, train=True, steps=0), "steps is 0; it must be a whole number, 1 or more"),
+    "no steps": (lambda: check_compile(sine, X, train=True, steps=0), "steps is 0; it must be a positive integer"),
     "steps in words": (lambda: check_compile(LINEAR, X, train=True, steps="2"), "steps is '2'; it must be a whole number"),
     "train by a word": (lambda: check_compile(LINEAR, X, train="yes"), "train is an instance of str; pass True, or a function"),
     "loss, not a function": (

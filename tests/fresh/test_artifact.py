@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from pytest_torch_compile import CompileCheckFailed, CompileUsageError, call, check_artifact
-from pytest_torch_compile._torch.deployment import WAYS, unavailable
+from pytest_torch_compile._torch.deployment import ARTIFACT_KINDS, unavailable
 from pytest_torch_compile._torch.error_text import error_summary
 
 LIBRARY = torch.library.Library("shipped_ops", "FRAGMENT")
@@ -19,7 +19,10 @@ PARENT = os.getpid()
 NEW_TORCH = not unavailable("precompile")
 via_all = pytest.mark.parametrize(
     "via",
-    [pytest.param(via, marks=pytest.mark.skipif(bool(unavailable(via)), reason=f"{unavailable(via)}")) for via in WAYS],
+    [
+        pytest.param(via, marks=pytest.mark.skipif(bool(unavailable(via)), reason=f"{unavailable(via)}"))
+        for via in ARTIFACT_KINDS
+    ],
 )
 
 

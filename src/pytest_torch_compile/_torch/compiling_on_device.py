@@ -53,7 +53,7 @@ def timing_in(turn: Callable[[], AbstractContextManager[None]]) -> Iterator[None
 @contextmanager
 def reporting_use(stop_using: Callable[[], None], use_again: Callable[[], None]) -> Iterator[None]:
     """Inside the ``with`` block, call ``stop_using()`` when a compilation starts, and ``use_again()`` when it ends.
-    While Inductor times an alternative, the device is in use, too.
+    The device is also in use while Inductor times an alternative.
     """
     try:
         from torch._dynamo.callback import callback_handler

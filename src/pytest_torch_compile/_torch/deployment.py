@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-WAYS = ("aot_inductor", "export", "precompile")
+ARTIFACT_KINDS = ("aot_inductor", "export", "precompile")
 # Maps each argument name to its dynamic dimensions and their bounds.
 Dims = Mapping[str, Mapping[int, Any]]
 
@@ -49,10 +49,12 @@ def build(
     program = torch.export.export(model, args, dict(kwargs), dynamic_shapes=_dynamic_shapes(model, args, kwargs, dims))
     if via == "export":
         torch.export.save(program, path)
-    else:
+    elif via == "aot_inductor":
         torch._inductor.aoti_compile_and_package(
             program, package_path=str(path), inductor_configs=dict(options) if options else None
         )
+    else:
+        raise NotImplementedError(via)
 
 
 def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., Any]:
@@ -65,9 +67,11 @@ def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., A
     if via == "export":
         module: Callable[..., Any] = torch.export.load(path).module()
         return module
-    with path.open("rb") as file:
-        compiled = torch.compiler.load_compiled_function(file)
-    return lambda *args, **kwargs: compiled(model, *args, **kwargs)
+    if via == "precompile":
+        with path.open("rb") as file:
+            compiled = torch.compiler.load_compiled_function(file)
+        return lambda *args, **kwargs: compiled(model, *args, **kwargs)
+    raise NotImplementedError(via)
 
 
 def has_own_cpp_library(path: Path) -> bool:

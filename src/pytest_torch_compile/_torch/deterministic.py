@@ -37,7 +37,7 @@ def set_deterministic(wanted: Deterministic) -> None:
     now = deterministic()
     if (now.algorithms, now.warn_only) != (wanted.algorithms, wanted.warn_only):
         torch.use_deterministic_algorithms(wanted.algorithms, warn_only=wanted.warn_only)
-    # If torch has Inductor's option, the function above sets it, too, and so overrides TORCHINDUCTOR_DETERMINISTIC=1.
+    # If torch has Inductor's option, the function above also sets it, and so overrides TORCHINDUCTOR_DETERMINISTIC=1.
     if wanted.inductor is not None and _inductor_config().deterministic != wanted.inductor:
         _inductor_config().deterministic = wanted.inductor
 

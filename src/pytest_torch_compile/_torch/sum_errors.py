@@ -56,7 +56,7 @@ _IN_EVAL = ("_native_batch_norm_legit_no_training", "_batch_norm_no_update", "ba
 
 
 @dataclass(frozen=True)
-class Errors:
+class RoundingErrors:
     """The size of the rounding errors in an op's result, in multiples of eps.
 
     Each element has an ``independent`` error: the product of these tensors, which can be broadcast to the shape of the
@@ -72,38 +72,39 @@ class Errors:
     groups: Sequence[int] = ()
 
 
-def errors_of(func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> Errors:
+def errors_of(func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> RoundingErrors:
     """Return the rounding errors of one of an op's results."""
     name = name_in_torch(func)
     if not result.numel():
-        return Errors()
+        return RoundingErrors()
     if name in PRODUCTS:
-        return Errors(_expected_sizes(result, args[name in ("addmm", "baddbmm")].shape[-1]))
+        first = 1 if name in ("addmm", "baddbmm") else 0  # their first argument is added to the product
+        return RoundingErrors(_expected_sizes(result, args[first].shape[-1]))
     if name == "convolution":
-        return Errors(_expected_sizes(result, _products(args[0], result, args[1], args[6], result)))
+        return RoundingErrors(_expected_sizes(result, _products(args[0], result, args[1], args[6], result)))
     if name == "convolution_backward" and result.dim() > 1:
-        return Errors(_expected_sizes(result, _products(args[1], args[0], args[2], args[7], result)))
+        return RoundingErrors(_expected_sizes(result, _products(args[1], args[0], args[2], args[7], result)))
     if name == "convolution_backward":  # the gradient of the bias
         over = [dim for dim in range(args[0].dim()) if dim != 1]
-        return Errors([_error_over(args[0], over).reshape(result.shape)])
+        return RoundingErrors([_error_over(args[0], over).reshape(result.shape)])
     if name in ("sum", "mean") and args[0].is_floating_point():
         terms = args[0].numel() / result.numel()
         squares = func(args[0].square(), *args[1:], **kwargs) / (terms if name == "mean" else 1)
         keeps_last = args[0].shape[-1:] == result.shape[-1:]
         size = torch.maximum(squares.sqrt(), result.abs())
-        return Errors([_eps_of_sum(terms, SUM_EPS if keeps_last else ROW_EPS) * size])
+        return RoundingErrors([_eps_of_sum(terms, SUM_EPS if keeps_last else ROW_EPS) * size])
     norm = _normalization(func, args, kwargs)
     if norm is None:
-        return Errors()
+        return RoundingErrors()
     if result is norm.options.get("running_mean"):
-        return Errors([_error_of_running_mean(norm, result)])
+        return RoundingErrors([_error_of_running_mean(norm, result)])
     if result.shape == norm.inputs.shape:
         groups = [1 if dim in norm.shared else size for dim, size in enumerate(result.shape)]
-        return Errors((), _shared_errors(norm, result), groups)
+        return RoundingErrors((), _shared_errors(norm, result), groups)
     if norm.gradient is not None and result.dim() < norm.gradient.dim():  # the gradients of the weight and the bias
         norms = _norms(norm.gradient, norm.summed).reshape(result.shape)
-        return Errors([_error(norm.gradient.numel() / result.numel(), norms, result)])
-    return Errors()
+        return RoundingErrors([_error(norm.gradient.numel() / result.numel(), norms, result)])
+    return RoundingErrors()
 
 
 def updated_statistics(func: Any, args: Any, kwargs: Any) -> list[torch.Tensor]:

@@ -175,7 +175,7 @@ def truncated(tensor: torch.Tensor) -> torch.Tensor:
 
 def _with_bits(tensor: torch.Tensor, bits: torch.Tensor) -> torch.Tensor:
     """Return the numbers with these bits. Infinity and NaN stay: with fewer bits, a NaN could become infinite. The
-    largest numbers stay, too, because masks contain them, and they would become infinite.
+    largest numbers also stay, because masks contain them, and they would become infinite.
     """
     numbers = bits.view(torch.float32)
     return torch.where(tensor.isfinite() & numbers.isfinite(), numbers, tensor)

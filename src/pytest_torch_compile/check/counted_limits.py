@@ -177,11 +177,11 @@ def limit_findings(budget: Budget, seen: Observation, figures: Figures) -> list[
             kernels = _most(figures.generated, "kernels generated")
         known["max_kernels"] = kernels
     not_counted = Figure(None, ["it was not counted"])
-    findings = [_judged(name, limit, known.get(name, not_counted)) for name, limit in limits.items()]
+    findings = [_limit_finding(name, limit, known.get(name, not_counted)) for name, limit in limits.items()]
     return [finding for finding in findings if finding is not None]
 
 
-def _judged(name: str, limit: float, figure: Figure) -> Finding | None:
+def _limit_finding(name: str, limit: float, figure: Figure) -> Finding | None:
     quantity = LIMITED[name]
     if figure.value is None:
         message = f"{name}={limit} cannot be checked: {figure.evidence[0]}"
@@ -194,7 +194,7 @@ def _judged(name: str, limit: float, figure: Figure) -> Finding | None:
     per = " in one call" if any(line.startswith("call ") for line in figure.evidence) and quantity.per_call else ""
     message = f"{number}{per}, {limit:,} allowed"
     evidence = "\n".join(figure.evidence)
-    hint = advice.EXACT_LIMITS[quantity.kind]
+    hint = advice.LIMIT_EXCEEDED[quantity.kind]
     return Finding(
         quantity.kind, message, figure.location, evidence, hint, subject=name, measured=figure.value, limit=limit
     )

@@ -7,7 +7,8 @@
 - ``check_ops`` runs opcheck on the custom ops, if the check includes them.
 - ``run_both_legs`` runs the calls in eager and in compiled code on the caller's own objects, and compares each call as
   soon as it has run.
-- ``_judged`` starts the report (``reporting.py``), and judges the observations against the budget (``verdict.py``).
+- ``_report_with_findings`` starts the report (``reporting.py``), and judges the observations against the budget
+  (``verdict.py``).
 - ``acceptance.note`` records what the running test would have to accept.
 - ``_diagnose`` repeats a failed check with changes, to find the cause, and fixes that work.
 - ``conclude`` notifies the listeners, and raises if there are findings.
@@ -19,7 +20,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import replace
 
-from ..diagnose import Remake, diagnosis
+from ..diagnose import RepeatableCheck, diagnosis
 from ..events import checking
 from ..findings import CompileReport
 from ..legs.check_record import Check
@@ -52,7 +53,7 @@ def run_check(check: Check) -> CompileReport:
             check_ops(check.work, ops)
         with ops.explaining() if check.custom_ops else nullcontext():
             run = run_both_legs(check)
-            report = _judged(check, run)
+            report = _report_with_findings(check, run)
     # The context managers suppress two exceptions: the end of the time limit, and the exception of an eager run that
     # fails in a custom op that has a finding.
     if report is None:
@@ -60,16 +61,16 @@ def run_check(check: Check) -> CompileReport:
         report.findings = limit.findings
     if not any(finding.kind == "timeout" for finding in report.findings):
         acceptance.note(run.counted, check.declared)
-        # The repetitions of a diagnosis find more in the compile cache than the test, so they are no warm starts.
-        _diagnose(report, Remake(replace(check, warm=False), _examine, time.monotonic() - began), ops)
+        # When the diagnosis repeats the check, the compile cache is already filled, so these runs are no warm starts.
+        _diagnose(report, RepeatableCheck(replace(check, warm=False), _examine, time.monotonic() - began), ops)
     # Custom ops are tested apart from the compiled run, so repeating the run cannot explain their findings.
     report.findings, report.remarks = report.findings + ops.findings, report.remarks + ops.remarks
     return conclude(report)
 
 
-def _judged(check: Check, run: ComparedRun) -> CompileReport:
+def _report_with_findings(check: Check, run: ComparedRun) -> CompileReport:
     """Return the report of a check's runs, with its findings."""
-    # Breaks in torch's own files get the location of the target, and with it the fingerprint that a budget can accept.
+    # Breaks in torch's files get the target's location, so that a budget can accept them by their fingerprint.
     located(run.seen, check.work.target, check.work.calls)
     report = report_of(check, run)
     report.findings = findings_of(check, run)
@@ -78,10 +79,10 @@ def _judged(check: Check, run: ComparedRun) -> CompileReport:
 
 def _examine(check: Check) -> CompileReport:
     """Run and judge a check that the diagnosis has changed."""
-    return _judged(check, run_both_legs(check))
+    return _report_with_findings(check, run_both_legs(check))
 
 
-def _diagnose(report: CompileReport, remake: Remake, ops: CheckedOps) -> None:
+def _diagnose(report: CompileReport, remake: RepeatableCheck, ops: CheckedOps) -> None:
     """Add the cause and tried fixes of a failure to the report, and write a script that reproduces the failure if the
     user asked for one.
     """

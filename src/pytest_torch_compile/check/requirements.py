@@ -29,7 +29,7 @@ def require_usable(check: Check) -> None:
     if not callable(work.target):
         raise CompileUsageError(f"the target is {work.target!r}, which is not callable; pass a module or a function")
     if not isinstance(work.steps, int) or work.steps < 1:
-        raise CompileUsageError(f"steps is {work.steps!r}; it must be a whole number, 1 or more")
+        raise CompileUsageError(f"steps is {work.steps!r}; it must be a positive integer")
     if not (work.train is None or isinstance(work.train, bool) or callable(work.train)):
         raise CompileUsageError(
             f"train is an instance of {type(work.train).__name__}; pass True, or a function that computes the loss "

@@ -65,7 +65,7 @@ def _not_restored(paths: Sequence[str], objects: Sequence[str]) -> list[Finding]
     changing = ", ".join(dict.fromkeys(paths))
     message = f"{changing} could not be compared, because two eager runs produce different results"
     detail = f"the state of these objects cannot be restored between runs: {', '.join(objects)}"
-    return [Finding("not-observable", message, None, detail, advice.MAKE_AFRESH)]
+    return [Finding("not-observable", message, None, detail, advice.RECREATE)]
 
 
 def findings_of_block(block: Watched, budget: Budget, *, cudagraphs: bool) -> list[Finding]:

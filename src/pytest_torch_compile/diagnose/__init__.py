@@ -15,29 +15,29 @@ from .mode_advice import mode_advice
 from .recompile_advice import recompile_advice
 from .smallest import smallest_module
 from .stage import stage
-from .subject import MORE_TIME, OutOfTime, Remake, Subject
+from .subject import MORE_TIME, OutOfTime, RepeatableCheck, Subject
 
 Step = Callable[[Subject], Iterable[str]]
-__all__ = ["STEPS", "Remake", "diagnosis"]
+__all__ = ["STEPS", "RepeatableCheck", "diagnosis"]
 
 _STAGE: dict[str, Step] = {"the stage at fault": stage}
 _ADVICE: dict[str, Step] = {
     "fixes for recompiles": recompile_advice,
     "fixes for graph breaks": break_advice,
 }
-_DEARER: dict[str, Step] = {"a better mode": mode_advice, "the Inductor op and option": part_of_inductor}
+_SLOW: dict[str, Step] = {"a better mode": mode_advice, "the Inductor op and option": part_of_inductor}
 STEPS: dict[str, dict[str, Step]] = {
     "off": {},
     # Because time is limited, steps without code generation come first.
-    "auto": {**_ADVICE, **_STAGE, **_DEARER},
-    "full": {**_STAGE, "the smallest module": smallest_module, **_ADVICE, **_DEARER},
+    "auto": {**_ADVICE, **_STAGE, **_SLOW},
+    "full": {**_STAGE, "the smallest module": smallest_module, **_ADVICE, **_SLOW},
 }
 SECONDS = {"off": 0.0, "auto": 60.0, "full": 600.0}
 CHECKS = 2  # with auto, the diagnosis takes at most this multiple of the check's time
 LEAST = 3.0  # with auto, the diagnosis may take this many seconds even if the check is very short
 
 
-def diagnosis(report: CompileReport, remake: Remake) -> list[str]:
+def diagnosis(report: CompileReport, remake: RepeatableCheck) -> list[str]:
     """Return the diagnosis of a failed check, as lines for the failure message.
 
     Raises:

@@ -20,7 +20,7 @@ class OutOfTime(Exception):
 
 
 @dataclass(frozen=True)
-class Remake:
+class RepeatableCheck:
     """A check that can be repeated with changes: ``examine`` runs a check and returns its report without raising, and
     ``seconds`` is the duration of the first run.
     """
@@ -36,7 +36,7 @@ class Subject:
     A running trial is never interrupted, so a trial does not start if it is expected to exceed the remaining time.
     """
 
-    def __init__(self, report: CompileReport, remake: Remake, seconds: float) -> None:
+    def __init__(self, report: CompileReport, remake: RepeatableCheck, seconds: float) -> None:
         self.report, self.work, self.compiling = report, remake.check.work, remake.check.compiling
         self.seconds, self._remake, self._end = seconds, remake, time.monotonic() + seconds
         self._tolerances = remake.check.tolerances

@@ -41,8 +41,8 @@ def unsupported(via: str) -> list[Finding]:
     Raises:
         CompileUsageError: If there is no such kind.
     """
-    if via not in deployment.WAYS:
-        raise CompileUsageError(f"via={via!r} is unknown; choose one of: {', '.join(deployment.WAYS)}")
+    if via not in deployment.ARTIFACT_KINDS:
+        raise CompileUsageError(f"via={via!r} is unknown; choose one of: {', '.join(deployment.ARTIFACT_KINDS)}")
     missing = deployment.unavailable(via)
     return [Finding("not-observable", missing, hint=advice.SKIP_ON_THIS_TORCH)] if missing else []
 

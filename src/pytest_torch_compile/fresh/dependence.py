@@ -16,7 +16,7 @@ from ..numerics.tolerances import Tolerance
 from ..report.failure_text import number
 from .observed import RUNS, Observed, RaisedInCall, Subject
 
-WAYS = ("batch", "run", "process")
+PROPERTIES = ("batch", "run", "process")
 ROUNDING = 1000  # a difference of up to this many eps may come from a kernel's summation order
 
 
@@ -67,7 +67,7 @@ class Dependence:
     remarks: list[str] = field(default_factory=list)
 
     def on(self, way: str) -> tuple[Invariance, list[Finding]]:
-        """Return whether the results are the same over one of the ``WAYS``, and the findings."""
+        """Return whether the results are the same over one of the ``PROPERTIES``, and the findings."""
         with doing(f"checking whether results depend on the {way}"):
             pairs = _pairs(way, self.subject, self.seen)
             if isinstance(pairs, Finding):

@@ -21,7 +21,7 @@ from ..findings import CompileReport, CompileUsageError
 from ..legs.calls import as_calls
 from ..legs.compiling import Compiling
 from ..numerics.tolerances import Tolerance, require_tolerances
-from .dependence import WAYS, Dependence, Invariance
+from .dependence import PROPERTIES, Dependence, Invariance
 from .observed import RUNS, RaisedInCall, Subject
 from .rows import rows_of
 
@@ -37,7 +37,7 @@ def check_invariance(
     target: Callable[..., Any],
     /,
     *args: Any,
-    over: Iterable[str] = WAYS,
+    over: Iterable[str] = ("batch", "run", "process"),
     compiled: bool = True,
     tolerance: Tolerance | None = None,
     batch_dims: Mapping[str | int, int] | None = None,
@@ -88,8 +88,8 @@ def check_invariance(
     __tracebackhide__ = True
     support.require_supported_torch()
     ways = list(over) if isinstance(over, Iterable) and not isinstance(over, str) else [over]
-    if unknown := [way for way in ways if way not in WAYS]:
-        raise CompileUsageError(f"over={unknown[0]!r} is unknown; choose one of: {', '.join(WAYS)}")
+    if unknown := [way for way in ways if way not in PROPERTIES]:
+        raise CompileUsageError(f"over={unknown[0]!r} is unknown; choose one of: {', '.join(PROPERTIES)}")
     require_tolerances("tolerance", tolerance, Tolerance)
     one, *others = as_calls(args, kwargs, None)
     if others:

@@ -181,13 +181,18 @@ def container_kind(value: Any) -> Any:
     """Return the built-in container type of a value, or None if it is not a container."""
     if type(value) is dict or type(value) is list:  # the most common types
         return type(value)
-    return next((kind for kind in _CONTAINERS if is_a(value, kind)), None)
+    return _container_kind_of(type(value))
+
+
+@cached_by_class
+def _container_kind_of(kind: type) -> Any:
+    return next((container for container in _CONTAINERS if issubclass(kind, container)), None)
 
 
 def items(container: Any) -> list[Any]:
     """Return the items of a container (pairs for a mapping), bypassing methods of subclasses."""
     kind = container_kind(container)
-    return list(kind.items(container) if is_a(container, dict) else kind.__iter__(container))
+    return list(kind.items(container) if issubclass(kind, dict) else kind.__iter__(container))
 
 
 def cells(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:

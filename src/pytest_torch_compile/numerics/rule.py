@@ -41,7 +41,7 @@ FLOAT32_RMS_EPS = 2.0
 
 # Numbers below the smallest normal number have an absolute rounding error. Limits assume an error in eager of at least
 # this many multiples of the smallest subnormal number. This matters for float16: gradients of a loss that is not scaled
-# can be so small that eager's happen to be rounded to zero.
+# can be so small that eager happens to round them to zero.
 SUBNORMAL_OWN = 2.0
 
 # In a tensor with fewer elements than this, eager's relative error may be small by chance. Therefore, the limit is

@@ -60,7 +60,7 @@ def _why(test: str, ended: Ended) -> str:
         frames = main_frames(ended.stacks)
         place = place_of(frames)
         where = f"it hung at {place.shown()}" if place else "it hung at an unknown location"
-        return f"the process of {test} did not finish: {where}\n{stack_text(frames)}\n{ended.output}"
+        return f"the process running {test} did not finish: {where}\n{stack_text(frames)}\n{ended.output}"
     how = f"exited with status {ended.status} without a report"
     if ended.status < 0:
         name = signal.Signals(-ended.status).name
@@ -69,4 +69,4 @@ def _why(test: str, ended: Ended) -> str:
             how += ", possibly by the kernel because memory ran out"
     if "std::bad_alloc" in ended.output:
         how += ": it ran out of memory"
-    return f"the process of {test} {how}\n{ended.output}"
+    return f"the process running {test} {how}\n{ended.output}"

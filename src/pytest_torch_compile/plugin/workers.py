@@ -33,7 +33,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 def begin(config: pytest.Config) -> None:
     """With ``--compile-perf``, assign a GPU to a worker, and enable pytest-benchmark, which is normally disabled in
-    workers. A process that was started to confirm a change shares a GPU with the workers, too.
+    workers. A process that was started to confirm a change also shares a GPU with the workers.
 
     pytest-benchmark disables itself if ``PYTEST_XDIST_WORKER`` is set when pytest is configured, so this variable is
     removed until the session starts.

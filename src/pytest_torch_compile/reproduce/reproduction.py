@@ -21,24 +21,24 @@ from .. import settings
 from .._torch.breaks import categories
 from ..child import end
 from ..diagnose.smallest import parts_of
-from ..diagnose.subject import OutOfTime, Remake, Subject
+from ..diagnose.subject import OutOfTime, RepeatableCheck, Subject
 from ..disk import TemporaryFolder, write_atomically
 from ..events import doing
 from ..findings import SEVERITIES, CompileReport, Finding, Reproduction, categories_of
 from ..legs.leg import Work
 from .definitions import Unwritable
-from .script import JUDGES, Script, script
+from .script import TEMPLATE_OF, Script, script
 
 SECONDS = 180.0  # the limit for all attempts to reproduce a failure; each attempt imports torch and compiles
 GUARDED = "no reproduction: the body of a with statement cannot be copied; call check_compile on the code inside it"
-KINDS = {*JUDGES, "graph-break"}
+KINDS = {*TEMPLATE_OF, "graph-break"}
 _written: set[Path] = set()  # files that this process has written; a second failed check in one test uses another name
 _OF_TORCH = re.compile(
     r"^(TORCH_?(DYNAMO|INDUCTOR|FUNCTORCH|COMPILE|LOGS|TRACE)(?!.*(_THREADS|_DIR|_VEC_ISA_OK)$)|PYTEST)"
 )
 
 
-def add_reproduction(report: CompileReport, remake: Remake) -> None:
+def add_reproduction(report: CompileReport, remake: RepeatableCheck) -> None:
     """With ``--compile-repro``, write a script that reproduces the failure, and add it to the report. If no script can
     be written, or an error occurs, add the reason instead.
     """
@@ -53,7 +53,7 @@ def add_reproduction(report: CompileReport, remake: Remake) -> None:
     report.diagnosis.append(str(written))
 
 
-def reproduce(report: CompileReport, remake: Remake, folder: Path) -> Reproduction | str:
+def reproduce(report: CompileReport, remake: RepeatableCheck, folder: Path) -> Reproduction | str:
     """Write a script and return its ``Reproduction``, or return the reason why no script was written.
 
     Try the smallest failing module before the whole target, and random tensor values before the original values.
@@ -99,7 +99,7 @@ def _worst(report: CompileReport, kinds: set[str]) -> Finding | None:
     return min(findings, key=lambda finding: order[finding.kind], default=None)
 
 
-def _works(report: CompileReport, remake: Remake, finding: Finding) -> Iterator[tuple[Work, Finding]]:
+def _works(report: CompileReport, remake: RepeatableCheck, finding: Finding) -> Iterator[tuple[Work, Finding]]:
     """Yield the targets for which to try a script, each with its calls and with the finding to reproduce.
 
     The first target is the smallest failing module, if it has a finding of the same kind as ``finding``. The last

@@ -29,7 +29,7 @@ from .definitions import Unwritable
 from .writer import Writer, listed
 
 TEMPLATES = Path(__file__).with_name("templates")
-JUDGES = {
+TEMPLATE_OF = {
     **dict.fromkeys(("numerics", "gradient", "mutation", "state", "aliasing", "metadata"), "values"),
     **dict.fromkeys(("exception", "compile-error"), "raises"),
     **dict.fromkeys(("recompile", "eager-fallback", "nothing-compiled"), "counts"),
@@ -120,7 +120,7 @@ def _judge(finding: Finding, compiling: Compiling) -> str:
     """Return the name of the template that contains the assertion. With ``fullgraph=True``, a break raises an
     exception; otherwise, breaks are counted.
     """
-    return JUDGES.get(finding.kind) or ("raises" if compiling.fullgraph else "counts")
+    return TEMPLATE_OF.get(finding.kind) or ("raises" if compiling.fullgraph else "counts")
 
 
 def _head(finding: Finding, report: CompileReport, writer: Writer) -> str:

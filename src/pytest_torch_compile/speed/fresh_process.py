@@ -139,7 +139,7 @@ def further_samples(
     child: Child, first: SpeedSample, warn: Callable[[str], None], at_most: int
 ) -> Generator[SpeedSample, None, None]:
     """Measure the test of ``first`` again in fresh processes, and yield the samples. If the first sample used a
-    persistent compile cache, the fresh processes use this cache, too; otherwise, each process starts with an empty
+    persistent compile cache, the fresh processes also use this cache; otherwise, each process starts with an empty
     cache.
     """
     cache = os.environ.get(INDUCTOR) if first.kept_cache else None

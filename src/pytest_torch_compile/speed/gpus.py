@@ -66,7 +66,7 @@ def room(uuid: str, needed: int = 0, share: float = 1.0) -> int:
     """Return how many processes (at least one) can compile at the same time for a device, if there are ``share``
     processes for each CPU core, and each process needs ``needed`` bytes on the device.
 
-    The memory of the host and the free memory of the device limit the result, too.
+    The memory of the host and the free memory of the device also limit the result.
     """
     devices = len(visible()) or 1
     # A container or a batch system may give this process only some of the machine's cores.

@@ -1,5 +1,5 @@
-"""Measure one speed test: load its baseline, measure it in its turn, confirm a change with further compilations in
-fresh processes, and decide the result. This module does not import pytest.
+"""Measure one speed test: load its baseline, measure it when its turn comes, confirm a change with further compilations
+in fresh processes, and decide the result. This module does not import pytest.
 """
 
 from __future__ import annotations
@@ -103,12 +103,12 @@ def measured_test(test: SpeedTest) -> MeasuredTest:
 
 
 def _measured_here(test: SpeedTest, stored: StoredTest, confirms: bool) -> tuple[SpeedSample, Mapping[str, Any]]:
-    """Compile and measure in this process, in its turn. Return the measurements, and pytest-benchmark's entry."""
+    """When this process's turn comes, compile and measure. Return the measurements, and pytest-benchmark's entry."""
     # If there are stored runs without a persistent cache, start with an empty cache. In a process that confirms a
     # change, use the cache that the parent chose.
     kept = is_kept(settings.current.cache) and (confirms or not stored.runs or times.is_kept(stored.runs))
     turns.register(test.uuid, pausable=False)  # unless this process is a worker, which is registered already
-    # A process that cannot be paused compiles in its turn, so that it does not disturb other measurements.
+    # A process that cannot be paused waits for its turn to compile, so that it does not disturb other measurements.
     compiling = nullcontext() if turns.can_be_paused(test.uuid) else turns.measuring(test.uuid)
     with nullcontext() if kept else empty_cache(), compiling:
         with sharing_the_device(test.uuid):

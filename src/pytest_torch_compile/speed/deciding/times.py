@@ -100,7 +100,7 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
     # threshold, because additional runs are judged only if the first run's p-value was below this threshold.
     looks = sum(are_enough(len(stored), further) for further in range(1, MAX_COMPILATIONS))
     level = FAMILY_LEVEL / max(1, tests * len(metrics) * looks) / SCREEN_OF_A_LOSS
-    judged = [_judged(metric, stored, new, level) for metric in metrics]
+    judged = [_change_in(metric, stored, new, level) for metric in metrics]
     outcome = worst([change.outcome for change, _ in judged])
     unclear = [METRICS[change.metric][0] for change, _ in judged if change.outcome == "inconclusive"]
     few = f"only {len(stored)} compilation{'s are' if len(stored) > 1 else ' is'} stored, but 5 are needed"
@@ -169,7 +169,7 @@ def _measured(runs: Sequence[Run]) -> list[Metric]:
     return [metric for metric in METRICS if all(getattr(run, metric) is not None for run in runs)]
 
 
-def _judged(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: float) -> tuple[Change, bool]:
+def _change_in(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: float) -> tuple[Change, bool]:
     """Return the change in one measured time, and whether another compilation is needed to decide."""
     against = _against(metric, new, stored)
     before = [_value(run, metric, against) for run in stored]

@@ -126,7 +126,7 @@ def measuring(uuid: str, wait: float = WAIT_SECONDS) -> Iterator[None]:
 @contextmanager
 def choosing(uuid: str) -> Iterator[None]:
     """Like ``measuring``, for the short timing of one choice while compiling. If this process's turn does not come,
-    continue without a turn. Processes that compile on the CPU are paused, too.
+    continue without a turn. Processes that compile on the CPU are also paused.
     """
     with ExitStack() as turn:
         with suppress(device.DeviceBusy):
