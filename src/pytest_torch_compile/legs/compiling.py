@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .._torch import support
-from .._torch.random_layouts import keep_layouts_of_random_ops
+from .._torch.random_ops import draw_as_in_eager
 from ..findings import CompileUsageError
 
 # These backends generate no code.
@@ -60,7 +60,7 @@ class Compiling:
             CompileUsageError: If the wrapper does not return the compiled target.
         """
         if self.wrapper is not None or self.backend == "inductor":
-            keep_layouts_of_random_ops()
+            draw_as_in_eager()
         if self.wrapper is not None:
             compiled = self.wrapper(target)
             if not callable(compiled):

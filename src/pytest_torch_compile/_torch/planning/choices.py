@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..random_layouts import keep_layouts_of_random_ops
+from ..random_ops import draw_as_in_eager
 
 # Maps each option to its value in a plan, and to a line for the user. A plan lists only the choices that differ from
 # the user's settings.
@@ -51,7 +51,7 @@ def fall_back_to_operators(*, on: bool) -> None:
     config: Any = torch._inductor.config
     config.fallback_random = on
     if on:
-        keep_layouts_of_random_ops()
+        draw_as_in_eager()
 
 
 def choices_of(
