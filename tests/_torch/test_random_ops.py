@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_torch_compile import check_compile
+from pytest_torch_compile import check_artifact, check_compile
+from pytest_torch_compile._torch.deployment import ARTIFACT_KINDS, unavailable
 
 
 class Noisy(nn.Module):
@@ -72,6 +73,12 @@ def test_each_element_gets_the_random_number_that_it_gets_in_eager():
 def test_random_ops_draw_in_the_order_of_eager(model, train):
     with torch.set_grad_enabled(train):
         check_compile(model().train(), torch.randn(5, 8), backend="inductor", train=train)
+
+
+@pytest.mark.parametrize("via", [via for via in ARTIFACT_KINDS if not unavailable(via)])
+@pytest.mark.parametrize(("model", "inputs"), [(Noisy, (2, 256, 8, 8)), (Drops, (5, 8))])
+def test_artifact_draws_the_random_numbers_of_eager(model, inputs, via):
+    check_artifact(model().train(), torch.randn(inputs), via=via)
 
 
 def test_exchanged_draws_in_compiled_code_are_found():

@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from .random_ops import draw_as_in_eager
+
 ARTIFACT_KINDS = ("aot_inductor", "export", "precompile")
 # Maps each argument name to its dynamic dimensions and their bounds.
 Dims = Mapping[str, Mapping[int, Any]]
@@ -43,6 +45,7 @@ def build(
     """Build an artifact of type ``via`` from one call of ``model``, and write it to ``path``. For ``precompile``,
     ``dims`` is ignored, because the caller has already marked the dynamic dimensions on the arguments.
     """
+    draw_as_in_eager()
     if via == "precompile":
         _precompile(model, args, kwargs, options, path)
         return

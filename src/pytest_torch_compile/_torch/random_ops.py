@@ -7,11 +7,11 @@ With ``fallback_random``, Inductor calls eager's random ops. They still draw oth
   torch does this itself for dropout in 2.15, but not for ``rand_like``. See
   https://github.com/pytorch/pytorch/issues/174078.
 - Two passes of Inductor move ops whose results do not depend on each other, and so change the order in which they draw.
-  Therefore, random ops keep eager's order. torch does this itself in 2.15.
+  Therefore, random ops keep eager's order. torch does this itself in 2.13 and newer versions.
 
 This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
 ``torch._inductor.lowering.add_layout_constraint`` and ``constrain_to_fx_strides``,
-``torch._inductor.fx_passes.post_grad.reorder_for_locality`` and ``_chain_random_ops_for_ordering`` (2.15),
+``torch._inductor.fx_passes.post_grad.reorder_for_locality`` and ``_chain_random_ops_for_ordering`` (2.13 and newer),
 ``torch._inductor.scheduler.Scheduler.compute_dependencies``, and ``additional_buffer_deps`` of Inductor's graphs (2.11
 and newer).
 """
@@ -28,6 +28,11 @@ _OPS = (
     "native_dropout rand_like randn_like randint_like bernoulli bernoulli_ rrelu_with_noise normal normal_ poisson "
     "uniform uniform_ exponential exponential_ geometric cauchy log_normal random random_"
 )
+
+
+# Part of the key of torch's compile caches, because code that was generated without these changes must not be used.
+# Change this text with each change of the generated code.
+CACHE_KEY_TAG = "pytest-torch-compile: random ops as in eager"
 
 
 @functools.cache

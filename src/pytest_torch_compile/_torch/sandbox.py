@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import torch
 import torch._dynamo
 import torch._inductor.config as inductor_config
+import torch.compiler.config as compiler_config
 from torch._dynamo import external_utils, pgo
 from torch._dynamo.eval_frame import reset_code
 from torch._dynamo.utils import counters
@@ -27,6 +28,7 @@ from .accelerator import accelerator, accelerator_in_use, kind_of
 from .compiled_before import compiled_codes
 from .defaults import kept_defaults
 from .profile_function import profile_function
+from .random_ops import CACHE_KEY_TAG
 from .trace_log import not_captured
 from .user_lines import function_name, is_torch
 from .warning_filters import calm
@@ -50,6 +52,8 @@ def sandbox() -> Iterator[Sandbox]:
         # Otherwise, Inductor and eager would draw different random numbers, and results with dropout could not be
         # compared.
         inductor_config.fallback_random = True
+        if CACHE_KEY_TAG not in compiler_config.cache_key_tag:
+            compiler_config.cache_key_tag += CACHE_KEY_TAG
         yield box
 
 
@@ -59,6 +63,7 @@ def kept_settings() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(_kept_config(torch._dynamo.config))
         stack.enter_context(_kept_config(inductor_config))
+        stack.enter_context(_kept_config(compiler_config))
         stack.enter_context(kept_rng())
         stack.enter_context(kept_defaults())
         stack.enter_context(torch.set_grad_enabled(torch.is_grad_enabled()))
