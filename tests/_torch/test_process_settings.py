@@ -21,7 +21,8 @@ def settings():
 
 def set_precision(name):
     owner, _, leaf = name.rpartition(".")
-    setattr(operator.attrgetter(owner)(torch.backends) if owner else torch.backends, leaf, "ieee")
+    backend = operator.attrgetter(owner)(torch.backends) if owner else torch.backends
+    setattr(backend, leaf, "ieee" if getattr(backend, leaf) != "ieee" else "tf32")
 
 
 @pytest.mark.parametrize(

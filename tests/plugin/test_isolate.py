@@ -60,7 +60,7 @@ def test_process_that_dies_is_a_failure_of_its_test(project, dies, text):
     source = f"import os, signal, sys\ndef test_dies(compile_options):\n    {dies}\n{GOOD}"
     result = project(source, "--compile-isolate", *(["-s"] if "bad_alloc" in dies else []))
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines([f"*the process of *::test_dies {text}*"])
+    result.stdout.fnmatch_lines([f"*the process running *::test_dies {text}*"])
 
 
 def test_test_without_memory_is_a_failure_of_its_test(project):

@@ -68,7 +68,7 @@ def test_here():
 def test_isolated_process_that_dies_is_a_failed_test(project):
     result = project("import os\ndef test_dies(compile_options):\n    os._exit(7)\n", "--compile-isolate")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*the process of *::test_dies exited with status 7 without a report*"])
+    result.stdout.fnmatch_lines(["*the process running *::test_dies exited with status 7 without a report*"])
 
 
 def test_workers_have_a_cache_folder_each_and_send_their_rows(tmp_path):
