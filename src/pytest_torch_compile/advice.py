@@ -283,9 +283,8 @@ VARIANT = {
     "torch.use_deterministic_algorithms(True) raises an error for an op that has no deterministic implementation, and "
     "fills uninitialized memory",
     "process": "on a GPU, Inductor times several launch configurations of a kernel, even in the default mode, and the "
-    "fastest is not the same in every process; the environment variable TORCHINDUCTOR_DETERMINISTIC=1 (newer torch "
-    "versions) prevents this. Otherwise, look for max-autotune, seeds derived from the process id, and iteration over "
-    "sets, whose order depends on the process",
+    "fastest differs between processes; TORCHINDUCTOR_DETERMINISTIC=1 (torch 2.11 and newer) prevents this. Otherwise, "
+    "look for max-autotune, seeds derived from the process id, and iteration over sets",
 }
 COMPILES_AFTER_LOADING = "look for torch.compile in custom ops and hooks called by the artifact"
 

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 from pytest_torch_compile._torch.backend_switches import _PRECISIONS  # noqa: E402
 from pytest_torch_compile._torch.process_settings import ProcessSettings  # noqa: E402
+from pytest_torch_compile.fresh.process import run_fresh  # noqa: E402
 
 
 @pytest.fixture
@@ -71,3 +72,30 @@ def test_each_mode_is_read_and_set(settings, mode):
     assert ProcessSettings.now() == inside
     settings.put()
     assert ProcessSettings.now() == settings
+
+
+class MadeAnew:
+    """An argument whose tensor is made, and not loaded, when it is unpickled."""
+
+    def __init__(self):
+        self.tensor = torch.zeros(1)
+
+    def __reduce__(self):
+        return MadeAnew, ()
+
+
+def kind_of(argument, tensor):
+    return (
+        argument.tensor.dtype,
+        argument.tensor.is_inference(),
+        tensor.is_inference(),
+        torch.is_inference_mode_enabled(),
+    )
+
+
+def test_arguments_are_loaded_with_the_settings_of_the_parent(settings):
+    torch.set_default_dtype(torch.float64)
+    arguments = MadeAnew(), torch.zeros(1)
+    with torch.inference_mode():
+        ended = run_fresh(kind_of, *arguments, seconds=100)
+    assert ended.value == (torch.float64, False, False, True), ended

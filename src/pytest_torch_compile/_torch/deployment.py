@@ -57,7 +57,7 @@ def build(
             program, package_path=str(path), inductor_configs=dict(options) if options else None
         )
     else:
-        raise NotImplementedError(via)
+        raise ValueError(f"{via!r} is not in ARTIFACT_KINDS")
 
 
 def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., Any]:
@@ -74,7 +74,7 @@ def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., A
         with path.open("rb") as file:
             compiled = torch.compiler.load_compiled_function(file)
         return lambda *args, **kwargs: compiled(model, *args, **kwargs)
-    raise NotImplementedError(via)
+    raise ValueError(f"{via!r} is not in ARTIFACT_KINDS")
 
 
 def has_own_cpp_library(path: Path) -> bool:

@@ -39,9 +39,10 @@ def main(folder: Path) -> None:
     value: Any = None
     raised = None
     try:
-        function, args, kwargs = pickle.loads(job.payload)
         with ProcessState.kept():  # the modes must not apply to what this function does afterwards
             job.torch.put()
+            with torch.inference_mode(False):  # otherwise, the arguments would be inference tensors
+                function, args, kwargs = pickle.loads(job.payload)
             value = function(*args, **kwargs)
     except Exception as error:
         raised = raised_by(error)
