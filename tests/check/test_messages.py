@@ -164,3 +164,22 @@ def test_report_of_a_check_that_failed_is_its_message():
 
 def test_every_golden_file_belongs_to_a_case():
     assert {file.stem for file in GOLDEN.glob("*.txt")} == {case.__name__ for case in CASES}
+
+
+def test_argument_without_a_name_is_called_by_its_position():
+    class Product(torch.nn.Module):
+        def forward(self, *factors):
+            return factors[0] * factors[1] * (1.01 if torch.compiler.is_compiling() else 1)
+
+    factors = [torch.ones(2, requires_grad=True) for _ in range(2)]
+    with pytest.raises(CompileCheckFailed, match="call 1: grad of argument 0 differs"):
+        check_compile(Product(), *factors, train=True, backend="eager")
+
+
+def test_break_that_leaves_nothing_to_compile_is_named_with_its_reason():
+    def target(x):
+        torch._dynamo.graph_break()
+        return 3
+
+    with pytest.raises(CompileCheckFailed, match=r"torch breaks the graph at .* \(explicit graph break\), and no"):
+        check_compile(target, torch.ones(3), backend="eager", max_graph_breaks=1)

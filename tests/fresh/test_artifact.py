@@ -398,3 +398,8 @@ def test_package_that_answers_for_other_sizes_is_told_of_dynamic_dims():
 )
 def test_summary_of_an_error_keeps_what_it_asks_for(text, summary):
     assert error_summary(RuntimeError(text)) == f"RuntimeError: {summary}"
+
+
+def test_compiled_module_is_built_from_its_original():
+    report = check_artifact(torch.compile(Linear(), backend="eager"), torch.randn(2, 4), via="export")
+    assert report.target == "Linear"

@@ -214,3 +214,35 @@ def test_fix_is_in_the_code_where_eager_differs_by_more_than_rounding(target, co
     (finding,) = failure.value.findings
     assert advised in finding.hint
     assert ("tolerance=" in finding.hint) == (target is noisy)
+
+
+class Decorated(Block):
+    """A module with a method that the class decorates with torch.compile."""
+
+    def __init__(self):
+        super().__init__(torch.nn.ReLU())
+
+    @torch.compile(backend="eager")
+    def step(self, x):
+        return self.forward(x)
+
+
+@pytest.mark.parametrize("which", ["module", "decorated method", "bound method"])
+def test_compiled_target_is_checked_without_its_own_compilation(which):
+    model = Decorated()
+    target = {
+        "module": torch.compile(model, backend="eager"),
+        "decorated method": model.step,
+        "bound method": torch.compile(model.forward, backend="eager"),
+    }[which]
+    report = check_invariance(target, torch.randn(3, 4), over=("run", "process"), backend="eager")
+    assert [one.equal for one in report.results] == [True, True]
+
+
+def test_values_that_look_alike_are_shown_with_more_digits():
+    class AlmostOne(torch.nn.Module):
+        def forward(self, x):
+            return x + x.shape[0] * 2**-22
+
+    with pytest.raises(CompileCheckFailed, match=r"is 1\.00000072, but 1\.00000024 in row 0"):
+        check_invariance(AlmostOne(), torch.ones(3, 1), over=("batch",), backend="eager")

@@ -29,6 +29,8 @@ def plans() -> dict[str, Plan]:
         "attention": Case(models.with_attention, (torch.randn(2, 4, 32, 64, dtype=torch.bfloat16),)),
         "grouped attention": Case(models.with_grouped_attention, (GROUPED, GROUPED[:, :2])),
         "max-autotune": Case(models.Block(), (X,), mode="max-autotune"),
+        "compiled module": Case(torch.compile(models.Block()), (X,)),
+        "decorated method": Case(models.Block().step, (X,)),
         "constant": Case(models.with_a_constant, (X,)),
         "weight norm": Case(nn.Sequential(weight_norm(nn.Linear(64, 8)), nn.ReLU()), (X,), train=True),
         "exception": Case(models.raises, (X,)),
@@ -43,6 +45,12 @@ def test_each_kernel_has_its_ops_its_line_and_its_blocks(plans: dict[str, Plan])
     assert kernel.location is not None
     assert kernel.location.file.endswith("tests/plan/models.py") and "sigmoid" in kernel.location.source
     assert all(blocks["XBLOCK"] >= 1 and blocks["num_warps"] >= 1 for blocks in kernel.blocks) and kernel.blocks
+
+
+@pytest.mark.parametrize("name", ["compiled module", "decorated method"])
+def test_compiled_target_is_planned_as_its_original(plans: dict[str, Plan], name: str) -> None:
+    assert not plans[name].findings
+    assert [kernel.fuses for kernel in plans[name].kernels] == [("aten.sigmoid", "aten.mul")]
 
 
 def test_library_calls_have_their_ops_and_line(plans: dict[str, Plan]) -> None:

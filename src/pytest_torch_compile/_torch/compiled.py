@@ -6,6 +6,7 @@ These private names were checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 
 from __future__ import annotations
 
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -16,13 +17,16 @@ def uncompiled(target: Any) -> Any:
     """If ``target`` is a result of ``torch.compile``, return the callable that was compiled; otherwise, return
     ``target``.
     """
-    if isinstance(target, OptimizedModule):
+    if issubclass(type(target), OptimizedModule):
         return uncompiled(target._orig_mod)
-    original = getattr(target, "_torchdynamo_orig_callable", None)
-    # Methods that are marked by torch.compiler.disable have this attribute, too, but are not results of torch.compile.
-    if original is None or getattr(target, "_torchdynamo_disable", False):
-        return target
-    return uncompiled(original)
+    if type(target) is MethodType:  # a method that a class decorates with torch.compile
+        function = uncompiled(target.__func__)
+        return target if function is target.__func__ else MethodType(function, target.__self__)
+    # Other objects may pass on the attributes of a compiled function that they call, so ``getattr`` is not used.
+    marks = vars(target) if type(target) is FunctionType else {}
+    original = marks.get("_torchdynamo_orig_callable")
+    # Functions that are marked by torch.compiler.disable have this attribute, too.
+    return target if original is None or marks.get("_torchdynamo_disable", False) else uncompiled(original)
 
 
 def rebind(module: torch.nn.Module) -> None:

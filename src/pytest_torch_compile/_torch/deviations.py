@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
+from ..object_text import repr_of
 from ..observation import Deviation, Location
 from .user_lines import is_torch
 
@@ -130,7 +131,7 @@ def _configured() -> Iterator[Deviation]:
 
 
 def _shown(value: Any) -> str:
-    text = re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+    text = re.sub(r" at 0x[0-9a-f]+", "", repr_of(value, 1000))
     return text if len(text) <= 100 else text[:97] + "..."
 
 

@@ -7,6 +7,7 @@ import traceback
 from itertools import dropwhile, pairwise, takewhile
 
 from ..findings import CompileUsageError
+from ..object_text import message_of
 from ..observation import Location
 from .user_lines import OWN_FOLDER, is_of_python, user_location
 
@@ -39,7 +40,7 @@ def error_summary(error: BaseException) -> str:
     the first error in a C++ compiler's output. The lines directly after the first line are also main lines, as long as
     each of them is a list item (``- ...``) or follows a line that ends in a colon.
     """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in message_of(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
     belongs = [line for _, line in takewhile(lambda p: p[0].endswith(":") or p[1].startswith("- "), pairwise(lines))]

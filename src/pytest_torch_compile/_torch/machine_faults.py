@@ -13,6 +13,8 @@ import re
 import tempfile
 from collections.abc import Iterator
 
+from ..object_text import message_of
+
 _NO_MEMORY = re.compile(
     r"(?:CUDA|HIP|XPU|MPS backend) out of memory|CUDA error: out of memory|can't allocate memory"
     r"|not enough memory: you tried to allocate|std::bad_alloc"
@@ -47,7 +49,8 @@ def machine_fault(error: BaseException, *, compiling: bool) -> str:
     """
     chain = list(_chain(error))
     for one in chain:
-        if isinstance(one, MemoryError) or type(one).__name__ == "OutOfMemoryError" or _NO_MEMORY.search(str(one)):
+        is_known = isinstance(one, MemoryError) or type(one).__name__ == "OutOfMemoryError"
+        if is_known or _NO_MEMORY.search(message_of(one)):
             return (
                 f"out of memory ({_first_line(one)}). A check needs memory for the eager run, the compiled run and "
                 "the float64 reference: use smaller inputs or a smaller model, or free memory that other tests still "
@@ -65,7 +68,7 @@ def machine_fault(error: BaseException, *, compiling: bool) -> str:
 
 
 def _compiler_fault(error: BaseException) -> str:
-    text = f"{type(error).__name__}: {error}"
+    text = f"{type(error).__name__}: {message_of(error)}"
     if any(sign in text for sign in _NO_COMPILER):
         return (
             "Inductor found no working C++ compiler: install a compiler (for example g++), set CXX to its path, or "
@@ -78,7 +81,7 @@ def _compiler_fault(error: BaseException) -> str:
         )
     if type(error).__name__ == "CppCompileError":
         for pattern, what_to_do in _OF_COMPILER.items():
-            if said := re.search(f"^.*(?:{pattern}).*$", str(error), re.M):
+            if said := re.search(f"^.*(?:{pattern}).*$", message_of(error), re.M):
                 return f"the C++ compiler on this machine failed ({said[0].strip()}). {what_to_do}"
     return ""
 
@@ -92,14 +95,14 @@ def cache_folder() -> str:
 
 
 def _is_of_cache(error: BaseException) -> bool:
-    if _TOLD.search(str(error)) or (isinstance(error, OSError) and error.errno in _NO_SPACE):
+    if _TOLD.search(message_of(error)) or (isinstance(error, OSError) and error.errno in _NO_SPACE):
         return True
     file, folder = str(getattr(error, "filename", None) or ""), cache_folder()
     return isinstance(error, OSError) and bool(file) and (file.startswith(folder) or folder.startswith(file))
 
 
 def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in message_of(error).splitlines() if line.strip()]
     told = next((line for line in lines if _TOLD.search(line)), "")
     return f"{type(error).__name__}: {told or (lines or ['no message'])[0]}"
 

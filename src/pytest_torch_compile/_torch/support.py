@@ -19,6 +19,7 @@ import torch._dynamo
 from packaging.version import Version
 
 from ..findings import CompileUsageError
+from ..object_text import message_of
 
 OLDEST = Version("2.6")
 NEWEST = Version("2.15")
@@ -165,7 +166,7 @@ def is_compiler_error(error: BaseException) -> bool:
     ours = type(error).__module__.startswith(("torch._dynamo", "torch._inductor", "torch.fx.experimental"))
     ours = ours or is_refused_recompile(error)
     # Since 2.12, fullgraph raises a plain RuntimeError if nothing was compiled at all.
-    return ours or "fullgraph=True found no compiled frames" in str(error)
+    return ours or "fullgraph=True found no compiled frames" in message_of(error)
 
 
 def is_failed_compilation(error: BaseException) -> bool:
@@ -177,7 +178,7 @@ def is_failed_compilation(error: BaseException) -> bool:
 
 def is_refused_recompile(error: BaseException) -> bool:
     """Return whether torch raised an exception instead of recompiling, because of its config or a stance."""
-    return type(error).__name__ == "RecompileError" or "stance is 'fail_on_recompile'" in str(error)
+    return type(error).__name__ == "RecompileError" or "stance is 'fail_on_recompile'" in message_of(error)
 
 
 def is_recompile_limit(error: BaseException) -> bool:

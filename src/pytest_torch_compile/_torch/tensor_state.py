@@ -165,6 +165,15 @@ def viewed(saved: torch.Tensor, extent: Extent, like: torch.Tensor) -> torch.Ten
     return empty.set_(saved.untyped_storage(), offset, like.shape, like.stride())
 
 
+def copy_with_strides(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy of a tensor that has the same strides, even if there are gaps between the elements."""
+    copied = tensor.clone()
+    place = extent(tensor)
+    if place is None or copied.stride() == tensor.stride():
+        return copied
+    return viewed(place.live().clone(), place, tensor)
+
+
 @dataclass(frozen=True)
 class TensorState:
     """The state of a tensor object except its data.

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from ..object_text import message_of
 from ..observation import Location
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
@@ -84,7 +85,7 @@ def user_location(frames: list[Location]) -> Location:
 
 def error_location(error: BaseException) -> Location | None:
     """Return the line of user code at which dynamo raised an exception, or None if the line is unknown."""
-    frames = parse_stack(str(error))
+    frames = parse_stack(message_of(error))
     real = getattr(error, "real_stack", None)
     if not frames and real:
         frames = [Location(f.filename, f.lineno or 0, function_name(f.name), f.line or "") for f in real]

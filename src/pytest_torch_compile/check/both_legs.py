@@ -102,7 +102,7 @@ def _run_compiled(eager: Eager, check: Check, box: Sandbox) -> ComparedRun:
         if expected.error is not None or actual.error is not None:
             break
     else:
-        if work.train and not eager.leg.went_backward:
+        if work.trains and not eager.leg.went_backward:
             raise CompileUsageError(
                 "train=True, but no call has an output that requires grad, so there are no gradients to compare; use "
                 "parameters or inputs that require grad (x.requires_grad_())"

@@ -139,7 +139,7 @@ def check_compile(
     usual = settings.current.backend if warm else settings.current.check_backend
     newer = {"recompile_limit": recompile_limit, "isolate_recompiles": isolate_recompiles}
     compiling = Compiling(
-        backend=backend or usual,
+        backend=usual if backend is None else backend,
         mode=mode,
         options=options,
         dynamic=dynamic,

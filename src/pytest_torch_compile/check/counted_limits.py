@@ -89,7 +89,7 @@ def require_countable(budget: Budget, work: Work | None = None, compiling: Compi
             )
         if not (torch.cuda.is_available() if work is None else _on_gpu(work)):
             raise CompileUsageError(f"{name} cannot be measured on a CPU: use a CUDA device, or remove the limit")
-    other_backend = compiling is not None and compiling.is_torchs and compiling.backend != "inductor"
+    other_backend = compiling is not None and compiling.is_torchs and not compiling.has_backend("inductor")
     if "max_kernels" in limits and compiling is not None and other_backend and work and not _on_gpu(work):
         raise CompileUsageError(
             f"max_kernels counts the kernels that Inductor generates, but the backend is {compiling.name}: remove the "

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import torch
@@ -17,8 +17,10 @@ from .._torch.breaks import fingerprint
 from .._torch.user_lines import is_library, is_torch, module_of
 from ..findings import CallReport
 from ..legs.calls import Call
-from ..legs.targets import Factory, argument_names, modules_of
+from ..legs.targets import Factory, argument_names, called_function, modules_of
 from ..numerics import flatten
+from ..numerics.tree import is_a
+from ..object_text import ROUTINES, name_of, text_of
 from ..observation import Location, Observation
 from ..report import safe_text
 
@@ -30,23 +32,21 @@ _NAMESPACES = (torch, torch.nn.functional, torch.linalg, torch.fft, torch.specia
 
 def target_name(target: Any) -> str:
     """Return a readable name for the target."""
-    if isinstance(target, Factory):
+    if is_a(target, Factory):
         return f"the target created by {target_name(target.make)}"
-    name = str(getattr(target, "__qualname__", ""))
-    if inspect.isroutine(target) and ("." in name or inspect.isbuiltin(target)):
+    name = name_of(target)
+    if is_a(target, ROUTINES) and ("." in name or is_a(target, BuiltinFunctionType)):
         # The qualified names of torch's functions contain a C++ class or a factory function.
         public = (f"{m.__name__}.{key}" for m in _NAMESPACES for key, value in vars(m).items() if value is target)
         name = next(public, re.sub(r"^_?TensorBase\.", "Tensor.", name))
-    if name:
-        return name
-    return getattr(target, "__name__", None) or type(target).__name__
+    return name
 
 
 def definition(target: Any) -> Location | None:
     """Return the location of the target's definition, for findings that have no source line; None if the target is not
     written in Python.
     """
-    function = type(target).forward if isinstance(target, torch.nn.Module) else target
+    function = type(target).forward if is_a(target, torch.nn.Module) else called_function(target)
     try:
         function = inspect.unwrap(function)
         lines, line = inspect.getsourcelines(function)
@@ -79,7 +79,7 @@ def numpy_numbers(target: Any, calls: Sequence[Call]) -> list[str]:
     """Return the names of the module attributes, function variables and arguments whose value is a NumPy scalar."""
     number, names = getattr(sys.modules.get("numpy"), "generic", ()), argument_names(target)
     named = [("self.", vars(part)) for module in modules_of(target).values() for part in module.modules()]
-    if isinstance(target, FunctionType):
+    if is_a(target, FunctionType):
         closed = inspect.getclosurevars(target)
         named += [("", closed.nonlocals), ("", closed.globals)]
     named += [("", {**dict(zip(names, call.args, strict=False)), **call.kwargs}) for call in calls]
@@ -107,8 +107,7 @@ def _value_text(name: str, value: Any) -> str:
     tensors = flatten(value, name or "arg").tensors
     if tensors:
         return ", ".join(_value_text(path, tensor) for path, tensor in list(tensors.items())[:4])
-    text = repr(value)
-    return f"{name}={text if len(text) <= 40 else text[:37] + '...'}".lstrip("=")
+    return f"{name}={text_of(value)}".lstrip("=")
 
 
 def call_row(index: int, call: Call, seen: Observation, target: Any, *, raised: bool = False) -> CallReport:

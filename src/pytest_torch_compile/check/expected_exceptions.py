@@ -13,6 +13,7 @@ from ..budget import Budget
 from ..findings import CompileUsageError, Finding
 from ..legs.calls import Call
 from ..numerics import CallRecord, Comparison
+from ..object_text import message_of
 from ..observation import GraphBreak, Observation
 
 
@@ -24,7 +25,8 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
     """
     wanted = " or ".join(kind.__name__ for kind in call.exceptions)
     if not isinstance(eager.error, call.exceptions):
-        does = f"raises {type(eager.error).__name__}: {eager.error}" if eager.error else "returns without an exception"
+        error = eager.error
+        does = f"raises {type(error).__name__}: {message_of(error)}" if error else "returns without an exception"
         text = f"call {eager.number} is expected to raise {wanted}, but eager {does}"
         raise (usage_error(text, eager.error) if eager.error else CompileUsageError(text)) from None
     error = compiled.error

@@ -66,7 +66,7 @@ def _repeatable(work: Work, call: Call, compiling: Compiling | None) -> Run:
         action(target)
     if compiling is not None and work.dynamic_dims:
         mark_dynamic(own, work.dynamic_dims, argument_names(work.target))
-    if work.train or work.optimizer:
+    if work.trains or work.optimizer is not None:
         step = workload(target, own.args, own.kwargs, work.train, work.optimizer, compiling)
     else:
         runner = compiling(target) if compiling is not None else target

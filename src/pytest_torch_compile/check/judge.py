@@ -189,7 +189,7 @@ def _nothing_compiled(seen: Observation) -> Finding:
         )
         hint = advice.OPEN_EARLIER
     elif seen.graph_breaks:
-        places = list(dict.fromkeys(found.location.shown() for found in seen.graph_breaks))
+        places = list(dict.fromkeys(f"{one.location.shown()} ({one.category})" for one in seen.graph_breaks))
         why = f"torch breaks the graph at {', '.join(places[:3])}, and no tensor op is left to compile"
         hint = advice.REMOVE_BREAKS
     else:

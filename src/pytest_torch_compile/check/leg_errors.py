@@ -16,6 +16,7 @@ from .._torch.machine_faults import machine_fault
 from .._torch.user_lines import error_location
 from ..findings import CompileUsageError, Finding
 from ..numerics import CallRecord
+from ..object_text import message_of
 from ..observation import Deviation, Location, Observation
 
 
@@ -33,10 +34,10 @@ def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:
         if record.error is not None and (fault := machine_fault(record.error, compiling=only_compiled)):
             raise usage_error(f"call {record.number}, {leg}: {fault}", record.error) from None
     if expected.error is not None and actual.error is not None and not expected.exceptions:
-        error = expected.error
+        error, message = expected.error, message_of(expected.error)
         where = "" if expected.part == "forward" else f"the {expected.part} of "
         raised = f"{where}call {expected.number} raises an exception in eager, before torch.compile is involved"
-        text = f"{raised}: {type(error).__name__}: {error}{_leaked_defaults(str(error))}"
+        text = f"{raised}: {type(error).__name__}: {message}{_leaked_defaults(message)}"
         raise usage_error(text, error) from None
 
 
@@ -79,7 +80,7 @@ def machine_faults_named() -> Iterator[None]:
         yield
     except Exception as error:
         fault = machine_fault(error, compiling=not isinstance(error, CompileUsageError))
-        if not fault or fault in str(error):
+        if not fault or fault in message_of(error):
             raise
         raise usage_error(f"the check could not run: {fault}", error) from None
 
@@ -95,17 +96,17 @@ def error_findings(
     location = error_location(error) or frame
     if support.is_refused_recompile(error):
         message = "torch raised an exception instead of recompiling, because its config or stance forbids recompiles"
-        refused = Finding("compile-error", message, location, readable(str(error)))
+        refused = Finding("compile-error", message, location, readable(message_of(error)))
         return caused([refused], deviations, REFUSES_RECOMPILES)
     if support.is_recompile_limit(error):
         message = f"the recompile limit of {support.recompile_limit()} was hit"
-        last = re.search(r"last reason: (.+)", str(error))
+        last = re.search(r"last reason: (.+)", message_of(error))
         hint = advice.for_guard(parse_guard(last[1]).cause if last else "other")
         hit = Finding("eager-fallback", message, location, error_summary(error), hint)
         return caused([hit], deviations, LIMITS)
     if support.is_constraint_violation(error):
         message = "the code constrains the size of a dimension that is marked as dynamic"
-        constant = re.search(r"constant \((\d+)\)", str(error))
+        constant = re.search(r"constant \((\d+)\)", message_of(error))
         hint = advice.fixed_size(constant[1]) if constant else advice.TIED_SIZE
         return [Finding("compile-error", message, location, readable(error_summary(error)), hint)]
     if type(error).__name__ in ("Unsupported", "UserError"):
@@ -128,7 +129,7 @@ def _evidence(error: BaseException, inner: BaseException) -> str:
     """Return the exception, torch's explanation, and the innermost cause."""
     explained = ("Explanation:", "Developer debug context:")
     lines = error_summary(inner).splitlines()
-    lines += [line.strip() for line in str(error).splitlines() if line.strip().startswith(explained)]
+    lines += [line.strip() for line in message_of(error).splitlines() if line.strip().startswith(explained)]
     root = support.root_cause(error)
     if root is not inner:
         lines.append(f"caused by {error_summary(root)}")

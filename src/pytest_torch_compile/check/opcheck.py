@@ -59,7 +59,7 @@ def check_ops(work: Work, checked: CheckedOps) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for samples in ops.samples.values():
-                _check_op(samples, bool(work.train), checked)
+                _check_op(samples, work.trains, checked)
     counts = [f"{samples[0].op} ({count(len(samples), 'input set')})" for samples in ops.samples.values()]
     checked.remarks.append(
         f"custom ops checked: {', '.join(counts)}" if counts else "custom_ops: the eager run called no custom ops"

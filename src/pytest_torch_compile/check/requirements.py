@@ -15,6 +15,7 @@ from ..legs.check_record import Check
 from ..legs.leg import Work
 from ..legs.targets import modules_of
 from ..numerics import flatten
+from ..object_text import text_of
 from .counted_limits import require_countable
 from .steady import require_warmup
 
@@ -27,7 +28,8 @@ def require_usable(check: Check) -> None:
     """
     work = check.work
     if not callable(work.target):
-        raise CompileUsageError(f"the target is {work.target!r}, which is not callable; pass a module or a function")
+        target = text_of(work.target)
+        raise CompileUsageError(f"the target is {target}, which is not callable; pass a module or a function")
     if not isinstance(work.steps, int) or work.steps < 1:
         raise CompileUsageError(f"steps is {work.steps!r}; it must be a positive integer")
     if not (work.train is None or isinstance(work.train, bool) or callable(work.train)):

@@ -70,7 +70,7 @@ def break_advice(subject: Subject) -> list[str]:
 def _try_changes(subject: Subject, lines: list[str]) -> None:
     chosen: list[Change] = []
     best = subject.report
-    if subject.compiling.backend != "eager" and any("ackend compiler" in b.reason for b in best.graph_breaks):
+    if not subject.compiling.has_backend("eager") and any("ackend compiler" in b.reason for b in best.graph_breaks):
         # Trials run with the backend "eager", so they cannot be compared with breaks that another backend caused.
         best = _tried(subject, [], backend="eager") or best
     to_try, unhelped = deque(subject.report.graph_breaks[:MOST]), list[GraphBreak]()
@@ -83,14 +83,14 @@ def _try_changes(subject: Subject, lines: list[str]) -> None:
             if report is not None and _helps(subject, best, report, broken, change):
                 chosen.append(change)
                 best = report
-                how = "tried" if subject.compiling.backend == "eager" else "tried with backend eager"
+                how = "tried" if subject.compiling.has_backend("eager") else "tried with backend eager"
                 lines.append(f"{how}: {change.what}: {_result(subject, report)}")
                 to_try += unhelped  # a break may need two changes together
                 unhelped = []
                 break
         else:
             unhelped.append(broken)
-    if not chosen or any(change.disables for change in chosen) or subject.compiling.backend == "eager":
+    if not chosen or any(change.disables for change in chosen) or subject.compiling.has_backend("eager"):
         return
     report = _tried(subject, chosen)
     if report is not None and not report.findings:

@@ -14,7 +14,7 @@ MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs")
 def mode_advice(subject: Subject) -> list[str]:
     """Return a line for each mode in which the check has no findings."""
     compiling = subject.compiling
-    if not subject.kinds & KINDS or compiling.backend != "inductor" or compiling.options or compiling.wrapper:
+    if not subject.kinds & KINDS or not compiling.has_backend("inductor") or compiling.options or compiling.wrapper:
         return []
     lines = []
     for mode in MODES:

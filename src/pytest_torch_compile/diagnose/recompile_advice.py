@@ -34,7 +34,7 @@ def recompile_advice(subject: Subject) -> Iterator[str]:
     for what, changes in _candidates(subject):
         # First try without code generation, then with the check's backend if there is time.
         how, report = "tried", _again(subject, changes, backend="eager")
-        if report is not None and not report.findings and subject.compiling.backend != "eager":
+        if report is not None and not report.findings and not subject.compiling.has_backend("eager"):
             if subject.report.observation.compile_seconds.total > subject.left:
                 how = "tried with backend eager"
             else:

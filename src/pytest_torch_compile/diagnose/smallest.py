@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import FunctionType
 from typing import Any, get_args
 
 import torch
@@ -34,7 +35,7 @@ class Part:
         arguments by name are omitted.
         """
         alone = {"optimizer": None, "steps": 1, "dynamic_dims": None}
-        return {"target": self.module, "calls": self.calls, "train": bool(whole.train), **alone}
+        return {"target": self.module, "calls": self.calls, "train": whole.trains, **alone}
 
 
 def smallest_module(subject: Subject) -> list[str]:
@@ -129,8 +130,9 @@ def _below(roots: Mapping[str, torch.nn.Module]) -> Iterator[tuple[str, torch.nn
 
 def _global_modules(target: Any) -> dict[str, torch.nn.Module]:
     """Return the modules that a function calls through global names."""
-    code, names = getattr(target, "__code__", None), getattr(target, "__globals__", {})
-    used = {name: names.get(name) for name in (code.co_names if code else ())}
+    if not isinstance(target, FunctionType):
+        return {}
+    used = {name: target.__globals__.get(name) for name in target.__code__.co_names}
     return {name: module for name, module in used.items() if isinstance(module, torch.nn.Module)}
 
 

@@ -28,9 +28,9 @@ def stage(subject: Subject) -> list[str]:
     """Find the first stage that causes a finding of the same kind as in the failed check, and return a line about it.
     If a branch on ``is_compiling()`` is the cause, return a line about this branch instead.
     """
-    kinds, backend = subject.kinds & KINDS, str(subject.compiling.backend)
+    kinds, backend = subject.kinds & KINDS, subject.compiling.backend
     names = list(STAGES)
-    if not kinds or subject.compiling.wrapper is not None or backend not in names:
+    if not kinds or subject.compiling.wrapper is not None or not isinstance(backend, str) or backend not in names:
         return []
     if backend == "eager":  # there is only one stage, but the user's code may be the cause
         return [line] if (line := _own_branch(subject, kinds)) else []

@@ -25,6 +25,7 @@ from ..findings import CompileCheckFailed, CompileReport, CompileUsageError
 from ..legs.calls import Call
 from ..legs.leg import Leg, Work
 from ..legs.reach import reached
+from ..object_text import message_of
 from ..report.failure_text import failure_text
 from .public_targets import Called
 from .recipes import WrittenCall
@@ -130,7 +131,7 @@ def checked(
         except CompileUsageError as error:
             done.refused = str(error).splitlines()[0]
         except Exception as error:
-            done.refused = f"the check itself failed: {type(error).__name__}: {str(error).splitlines()[:1]}"
+            done.refused = f"the check itself failed: {type(error).__name__}: {message_of(error).splitlines()[:1]}"
     if done.report is not None:
         done.report.rerun = f"{done.report.rerun} --compile-existing={rules.existing}"
         done.report.text = failure_text(done.report)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from .._torch import support
+from .._torch.compiled import uncompiled
 from .._torch.sandbox import Sandbox, sandbox
 from .._torch.trace import TraceObserver
 from ..check.conclude import conclude
@@ -23,6 +24,7 @@ from ..legs.calls import as_calls
 from ..legs.leg import Work
 from ..legs.targets import DynamicDims
 from ..numerics.tolerances import Tolerances, require_tolerances
+from ..object_text import text_of
 from .against_eager import add_comparison
 from .answers import answers_of
 from .building import Artifact, build, eager_results, unsupported
@@ -87,9 +89,11 @@ def check_artifact(
     """
     __tracebackhide__ = True
     support.require_supported_torch()
+    model = uncompiled(model)
     if not isinstance(model, torch.nn.Module):
         raise CompileUsageError(
-            f"the target is {model!r}, but an artifact can be built only from a module: wrap the target in a module"
+            f"the target is {text_of(model)}, but an artifact can be built only from a module: wrap the target in a "
+            "module"
         )
     missing = unsupported(via)
     require_tolerances("tolerances", tolerances)

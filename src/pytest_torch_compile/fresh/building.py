@@ -20,6 +20,7 @@ from ..legs.calls import Call
 from ..legs.eager import Eager, eager_run
 from ..legs.leg import Work, World
 from ..legs.targets import DynamicDims, argument_names, mark_dynamic
+from ..object_text import message_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def eager_results(work: Work, box: Sandbox) -> Eager:
     """
     eager = eager_run(work, box, beyond_errors=True)
     if (error := eager.records[0].error) is not None:
-        said = f"{type(error).__name__}: {error}"
+        said = f"{type(error).__name__}: {message_of(error)}"
         raise usage_error(
             f"call 1, from which the artifact is built, raises an exception in eager: {said}", error
         ) from None

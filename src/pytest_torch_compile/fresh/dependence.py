@@ -13,7 +13,7 @@ from ..events import doing
 from ..findings import Finding
 from ..numerics.measure import difference, element
 from ..numerics.tolerances import Tolerance
-from ..report.failure_text import number
+from ..report.failure_text import digits_apart, number
 from .observed import RUNS, Observed, RaisedInCall, Subject
 
 PROPERTIES = ("batch", "run", "process")
@@ -166,7 +166,8 @@ def _difference(
         return None
     where = found.index if found.nonfinite is None else found.nonfinite
     (index, value), (_, there) = element(first, where), element(other, where)
-    text = f"{path}{list(index)} is {number(value)}, but {number(there)} in {pair.label}"
+    digits = digits_apart(value, there)
+    text = f"{path}{list(index)} is {number(value, digits)}, but {number(there, digits)} in {pair.label}"
     largest = found.worst.error if found.nonfinite is None else math.inf
     text = f"{text}; {found.differing} of {first.numel()} elements differ"
     return _Difference(path, largest, found.worst.limit, text, _is_rounding(first, largest))

@@ -12,6 +12,7 @@ import torch
 
 from .. import settings
 from .._torch import support
+from .._torch.compiled import uncompiled
 from .._torch.error_text import usage_error
 from ..check.conclude import conclude
 from ..check.describe import device_name, rerun_command, target_name
@@ -94,8 +95,10 @@ def check_invariance(
     one, *others = as_calls(args, kwargs, None)
     if others:
         raise CompileUsageError(f"check_invariance checks a single call, but {len(args)} were passed")
+    target = uncompiled(target)
     require_values(target, [one])
-    compiling = Compiling(backend or settings.current.backend, mode, options, dynamic, fullgraph) if compiled else None
+    backend = settings.current.backend if backend is None else backend
+    compiling = Compiling(backend, mode, options, dynamic, fullgraph) if compiled else None
     rows = rows_of(target, one, batch_dims) if "batch" in ways else {}
     report = InvarianceReport(
         target_name(target),

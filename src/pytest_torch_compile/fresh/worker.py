@@ -14,6 +14,7 @@ from typing import Any
 from .. import settings
 from .._torch.process_state import ProcessState
 from .._torch.stuck import place_of
+from ..object_text import message_of
 from ..observation import Location
 from ..ranks.rank import Raised
 from ..ranks.transport import ModulesOfParent
@@ -57,7 +58,7 @@ def raised_by(error: BaseException) -> Raised:
     """
     frames = traceback.extract_tb(error.__traceback__)
     place = place_of([Location(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames])
-    return Raised(type(error).__name__, str(error).strip() or "no message", place)
+    return Raised(type(error).__name__, message_of(error).strip() or "no message", place)
 
 
 if __name__ == "__main__":

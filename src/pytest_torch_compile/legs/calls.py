@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..findings import CompileUsageError
+from ..numerics.tree import has
+from ..object_text import text_of
 
 ContextFactory = Callable[[], AbstractContextManager[Any]]
 
@@ -29,10 +31,10 @@ class Call:
         """Run the call inside context managers, passed as factories: ``call(x).under(torch.no_grad)``."""
         for factory in contexts:
             # torch.no_grad() is callable too, as a decorator.
-            if not callable(factory) or (hasattr(factory, "__enter__") and not isinstance(factory, type)):
+            if not callable(factory) or has(type(factory), "__enter__"):
                 raise CompileUsageError(
                     "under() expects factories (for example, torch.no_grad or "
-                    f"lambda: torch.autocast('cpu')), not {factory!r}"
+                    f"lambda: torch.autocast('cpu')), not {text_of(factory)}"
                 )
         return replace(self, contexts=self.contexts + contexts)
 
@@ -41,7 +43,7 @@ class Call:
         ``call(x).before(lambda m: m.eval())``.
         """
         if not callable(action):
-            raise CompileUsageError(f"before() expects a function that takes the target, not {action!r}")
+            raise CompileUsageError(f"before() expects a function that takes the target, not {text_of(action)}")
         return replace(self, actions=(*self.actions, action))
 
     def raises(self, *exceptions: type[Exception]) -> Call:
@@ -152,7 +154,8 @@ def as_calls(args: Sequence[Any], kwargs: Mapping[str, Any], calls: Iterable[Any
         return _passed_directly(args, kwargs)
     if args or kwargs:
         raise CompileUsageError("pass either the arguments of one call or calls=[...], not both")
-    if isinstance(calls, (Call, Mapping, str, bytes)) or hasattr(calls, "__array__") or not isinstance(calls, Iterable):
+    is_single = isinstance(calls, (Call, Mapping, str, bytes)) or has(type(calls), "__array__")
+    if is_single or not isinstance(calls, Iterable):
         kind = type(calls).__name__
         described = {"Tensor": "tensor", "Call": "call(...)", "ndarray": "array"}.get(kind, kind)
         raise CompileUsageError(

@@ -11,6 +11,7 @@ import torch
 from .._torch import support
 from .._torch.random_ops import draw_as_in_eager
 from ..findings import CompileUsageError
+from ..object_text import name_of, text_of
 
 # These backends generate no code.
 TORCHS_OPS = ("eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs")
@@ -37,7 +38,7 @@ class Compiling:
         if self.wrapper is not None:
             if not callable(self.wrapper):
                 raise CompileUsageError(
-                    f"compile={self.wrapper!r} is not callable; pass a function that returns the compiled target"
+                    f"compile={text_of(self.wrapper)} is not callable; pass a function that returns the compiled target"
                 )
             for name in (name for name, value in self.more.items() if value):
                 raise CompileUsageError(
@@ -49,7 +50,7 @@ class Compiling:
         support.require_mode(self.mode)
         if self.mode is not None and self.options is not None:
             raise CompileUsageError("torch.compile accepts either mode or options, but not both: remove one of them")
-        if self.options and self.backend == "inductor":
+        if self.options and self.has_backend("inductor"):
             support.require_inductor_options(self.options)
         support.newer_arguments(self.more)
 
@@ -59,14 +60,14 @@ class Compiling:
         Raises:
             CompileUsageError: If the wrapper does not return the compiled target.
         """
-        if self.wrapper is not None or self.backend == "inductor":
+        if self.wrapper is not None or self.has_backend("inductor"):
             draw_as_in_eager()
         if self.wrapper is not None:
             compiled = self.wrapper(target)
             if not callable(compiled):
                 raise CompileUsageError(
-                    f"the function passed as compile= returned {compiled!r}, but it must return the compiled target "
-                    "(module.compile() compiles in place and returns None)"
+                    f"the function passed as compile= returned {text_of(compiled)}, but it must return the compiled "
+                    "target (module.compile() compiles in place and returns None)"
                 )
             return compiled
         return torch.compile(
@@ -79,12 +80,16 @@ class Compiling:
             **support.newer_arguments(self.more),
         )
 
+    def has_backend(self, *names: str) -> bool:
+        """Return whether the backend is one of these backends of torch."""
+        return isinstance(self.backend, str) and self.backend in names
+
     @property
     def name(self) -> str:
         """The name of the backend and the mode, or of the custom compile function, for reports."""
         if self.wrapper is not None:
-            return getattr(self.wrapper, "__name__", type(self.wrapper).__name__)
-        backend = self.backend if isinstance(self.backend, str) else getattr(self.backend, "__name__", "callable")
+            return name_of(self.wrapper).rpartition(".")[2]
+        backend = self.backend if isinstance(self.backend, str) else name_of(self.backend).rpartition(".")[2]
         return f"{backend} ({self.mode})" if self.mode else backend
 
     @property
@@ -102,7 +107,7 @@ class Compiling:
     @property
     def runs_torchs_ops(self) -> bool:
         """Whether the backend generates no code and runs only torch's ops."""
-        return self.wrapper is None and self.backend in TORCHS_OPS
+        return self.wrapper is None and self.has_backend(*TORCHS_OPS)
 
     @property
     def can_relax(self) -> bool:
@@ -117,12 +122,12 @@ class Compiling:
     def is_strict(self) -> bool:
         """Whether Inductor must match eager bitwise, because of an option or a process-wide setting."""
         asked = (self.options or {}).get("numerics", support.inductor_numerics())
-        return self.wrapper is None and self.backend == "inductor" and asked == "strict"
+        return self.wrapper is None and self.has_backend("inductor") and asked == "strict"
 
     @property
     def remarks(self) -> list[str]:
         """Notes on options that torch accepts but does not apply."""
-        if self.wrapper is not None or self.backend != "inductor" or not self.options:
+        if self.wrapper is not None or not self.has_backend("inductor") or not self.options:
             return []
         return support.options_left_out(self.options)
 
@@ -132,4 +137,4 @@ class Compiling:
         CUDA graphs.
         """
         asked = (self.options or {}).get("triton.cudagraphs", False)
-        return bool(asked) or self.backend == "cudagraphs" or self.mode in CUDAGRAPH_MODES
+        return bool(asked) or self.has_backend("cudagraphs") or self.mode in CUDAGRAPH_MODES

@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-import torch
-
 from .._torch.compiled import uncompiled
 from ..findings import CompileUsageError
+from ..object_text import name_of
 from .calls import Call
+from .targets import called_function
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,9 +79,8 @@ class Keywords:
                 raise CompileUsageError(f"{where}: {name} is not an option of {self.function}{end}")
 
     def _both(self, target: Any, name: str) -> str:
-        of_target = getattr(target, "__qualname__", None) or type(target).__name__
         return (
-            f"{name} is an option of {self.function} and an argument of {of_target}: to pass it "
+            f"{name} is an option of {self.function} and an argument of {name_of(target)}: to pass it "
             f"to the target, use {self._way(name)}; to set the option, use {self._way('')} together with "
             f"{name}=..."
         )
@@ -133,11 +132,9 @@ def _named_parameters(target: Any, args: Sequence[Any]) -> set[str]:
     """Return the parameters of a target that can still be passed by keyword if ``args`` are passed by
     position.
     """
-    function = uncompiled(target)
-    # inspect.signature of a module describes __call__, which accepts any arguments.
-    function = function.forward if isinstance(function, torch.nn.Module) else function
     try:
-        signature = inspect.signature(function)
+        # inspect.signature of a module describes __call__, which accepts any arguments.
+        signature = inspect.signature(called_function(uncompiled(target)))
         filled = set(signature.bind_partial(*args).arguments)
     except (TypeError, ValueError):
         return set()

@@ -27,6 +27,7 @@ from ..findings import CompileUsageError
 from ..numerics import CallRecord, Flat, Node, flatten
 from ..numerics.aliasing import storage_key
 from ..numerics.sections import arguments_of, sharing_in
+from ..object_text import text_of
 from . import outcome
 from .calls import Call
 from .converted import Convert, convert, with_replacements
@@ -63,6 +64,11 @@ class Work:
     warmup: int | None = None
     snapshots: str | None = None
 
+    @property
+    def trains(self) -> bool:
+        """Whether the calls run backward."""
+        return self.train is True or callable(self.train)
+
 
 class World:
     """The state that all runs share with the caller: all objects that are reachable from the target and the calls, and
@@ -76,7 +82,7 @@ class World:
         for call in work.calls:
             roots += [call.args, call.kwargs, call.actions, call.contexts]
         on_host = None if work.snapshots is None else work.snapshots == "host"
-        self.snapshot = Snapshot(roots, on_host=on_host, training=bool(work.train))
+        self.snapshot = Snapshot(roots, on_host=on_host, training=work.trains)
         self.names = NamedState(self.snapshot, target, roots)
         self.kept = outcome.KeptStates(self.snapshot)
 
@@ -147,9 +153,10 @@ class Leg:
         if wrap is not None or work.optimizer is not None:
             with self._own_process(), self.world.in_force(self._contents):
                 self._prepare(wrap)
-        if work.optimizer and not hasattr(self._optimizer, "step"):
+        if work.optimizer is not None and not hasattr(self._optimizer, "step"):
             raise CompileUsageError(
-                f"the function passed as optimizer= returned {self._optimizer!r}, but it must return the optimizer"
+                f"the function passed as optimizer= returned {text_of(self._optimizer)}, but it must return the "
+                "optimizer"
             )
         self._at_start: Flat | None = None
         self._latest: _State | None = None
@@ -176,7 +183,7 @@ class Leg:
     def _start(self, change: Convert | None) -> None:
         """Replace the parts of the state that this run does not share with the caller."""
         snapshot = self.world.snapshot
-        if self._work.train:  # backward stops at the calls' inputs, and does not enter the caller's autograd graph
+        if self._work.trains:  # backward stops at the calls' inputs, and does not enter the caller's autograd graph
             for tensor in snapshot.tensors():
                 if tensor.requires_grad and not tensor.is_leaf:
                     self._contents.replacements.add(tensor, tensor.detach().requires_grad_())
@@ -232,7 +239,7 @@ class Leg:
     def _call(self, call: Call, index: int, record: CallRecord) -> None:
         for action in call.actions:
             action(self._target)
-        if self._work.train:
+        if self._work.trains:
             self._zero_grad(call)
         try:
             self._steps(call, index, record)
@@ -283,14 +290,14 @@ class Leg:
 
     def _steps(self, call: Call, index: int, record: CallRecord) -> None:
         for step in range(self._work.steps):
-            if step and self._work.train:
+            if step and self._work.trains:
                 self._zero_grad(call)
             with ExitStack() as stack:
                 for factory in call.contexts:
                     stack.enter_context(factory())
                 record.part = "forward"
                 record.output = self._called(*call.args, **call.kwargs)
-            if self._work.train:
+            if self._work.trains:
                 record.part = "backward pass"
                 self._backward(record.output, index)
             if self._optimizer is not None:

@@ -22,6 +22,7 @@ from .._torch.tensor_state import (
     TensorState,
     Unreadable,
     below_subclasses,
+    copy_with_strides,
     extent,
     is_lazy_kind,
     is_plain,
@@ -267,7 +268,7 @@ class Snapshot:
             return tensor
         else:
             with below_subclasses():
-                data = state.data.clone() if copy else state.data.detach()
+                data = copy_with_strides(state.data) if copy else state.data.detach()
         return _of_kind(data, state)
 
     def is_noted(self, tensor: torch.Tensor) -> bool:

@@ -14,7 +14,7 @@ import torch
 from .._torch.dynamic import mark_dynamic_dim, mark_unbacked_dim
 from ..findings import CompileUsageError
 from ..numerics import flatten
-from ..numerics.tree import is_a
+from ..numerics.tree import attributes, is_a
 from .calls import Call
 from .reach import EMPTY, cells, content
 
@@ -67,9 +67,18 @@ def _parts(target: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"argument {i}", value) for i, value in enumerate(target.args))
     elif is_a(target, types.FunctionType):
         yield from ((name, content(cell)) for name, cell in cells(target) if content(cell) is not EMPTY)
-    elif hasattr(type(target), "__dictoffset__") and not isinstance(target, type):
-        own = getattr(target, "__dict__", None) or {}
-        yield from ((name, value) for name, value in own.items() if is_a(value, torch.nn.Module))
+    elif not is_a(target, type):
+        yield from ((name, value) for name, value in attributes(target).items() if is_a(value, torch.nn.Module))
+
+
+def called_function(target: Any) -> Any:
+    """Return the Python function or method that runs when the target is called, or the target itself if there is none,
+    for example because the target is a partial. The target's ``__getattr__`` is not called.
+    """
+    if is_a(target, torch.nn.Module):
+        return target.forward
+    calls = [vars(kind)["__call__"] for kind in type(target).__mro__ if "__call__" in vars(kind)]
+    return types.MethodType(calls[0], target) if calls and is_a(calls[0], types.FunctionType) else target
 
 
 def argument_names(target: Any) -> tuple[str, ...]:
@@ -78,9 +87,8 @@ def argument_names(target: Any) -> tuple[str, ...]:
     """
     if is_a(target, Factory):
         return ()
-    function = target.forward if is_a(target, torch.nn.Module) else target
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(called_function(target)).parameters.values()
     except (TypeError, ValueError):
         return ()
     return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ..findings import CompileUsageError
+from ..object_text import repr_of
 from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
@@ -83,11 +84,13 @@ def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool)
         return ""
     equal = _equal(eager, compiled)
     if equal is None and strict:
+        is_defined = defines_equality(eager) and not isinstance(eager, AbstractSet)
+        fix = ", because its __eq__ raises an exception: correct __eq__" if is_defined else ": define __eq__"
         raise CompileUsageError(
-            f"{path} is a {type(eager).__name__}, which cannot be compared: define __eq__ "
+            f"{path} is a {type(eager).__name__}, which cannot be compared{fix} "
             "in the class, or do not return the object from the checked function"
         )
-    return f"{path} is {_short(eager)} in eager, but {_short(compiled)} in compiled code" if equal is False else ""
+    return f"{path} is {repr_of(eager)} in eager, but {repr_of(compiled)} in compiled code" if equal is False else ""
 
 
 def _equal(eager: Any, compiled: Any) -> bool | None:
@@ -108,8 +111,3 @@ def _equal(eager: Any, compiled: Any) -> bool | None:
         return bool(eager == compiled) or (eager != eager and compiled != compiled)
     except Exception:  # __eq__ may raise any exception
         return None
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -10,7 +10,8 @@ import torch
 from .. import advice
 from .._torch.error_text import error_summary
 from ..findings import Finding, FindingKind
-from ..report.failure_text import number
+from ..object_text import message_of
+from ..report.failure_text import digits_apart, number
 from .aliasing import aliasing_differences
 from .leaves import LeafVerdict
 from .metadata import MetadataDifference
@@ -88,8 +89,10 @@ def _value_hint(kind: FindingKind, write: Write, worst: LeafVerdict) -> str:
 
 def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], fp64_ran: bool | None) -> list[str]:
     where = f"worst element {list(worst.index)}" if worst.index else "value"
-    values = f"{where} of {worst.path}: eager {number(worst.eager)}, compiled {number(worst.compiled)}"
-    lines = [values + (f", fp64 {number(worst.reference)}" if worst.reference is not None else "")]
+    digits = digits_apart(worst.eager, worst.compiled)
+    eager, compiled, fp64 = (number(one, digits) for one in (worst.eager, worst.compiled, worst.reference))
+    values = f"{where} of {worst.path}: eager {eager}, compiled {compiled}"
+    lines = [values + (f", fp64 {fp64}" if worst.reference is not None else "")]
     if worst.worst.name == "wrong elements":
         lines.append(f"{worst.differing} of {worst.elements} elements differ, but they must be equal")
     elif worst.rule == "fp64":
@@ -186,7 +189,7 @@ def _same_exception(eager: BaseException, compiled: BaseException) -> bool:
         if type(chain).__name__ == name:
             return True
         chain = getattr(chain, "inner_exception", None) or chain.__cause__ or chain.__context__
-    return f"{name}(" in str(compiled) or f"{name}:" in str(compiled)
+    return f"{name}(" in message_of(compiled) or f"{name}:" in message_of(compiled)
 
 
 def aliasing_findings(eager: CallRecord, compiled: CallRecord) -> Iterator[Finding]:

@@ -31,7 +31,9 @@ def section(record: CallRecord, name: SectionName) -> Flat:
     elif name == "grad":
         named = {f"grad of {key}": value for key, value in record.grads.items()}
     else:
-        named = {f"grad of argument {key}": value for key, value in record.input_grads.items()}
+        # An argument without a name is called "argument 0".
+        labels = {key: key if key.startswith("argument ") else f"argument {key}" for key in record.input_grads}
+        named = {f"grad of {labels[key]}": value for key, value in record.input_grads.items()}
     return Flat({path: Node(type(value), True, value) for path, value in named.items()})
 
 

@@ -85,19 +85,19 @@ def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | 
         return f"a module with {_names(tensors)}", ((f"{path}.{k}", v) for k, v in tensors.items())
     if is_mapping(value) and (pairs := _pairs(value)) is not None:
         # Use dots for a dataclass even if the class is a mapping as well (transformers' ModelOutput).
-        dotted = _has(type(value), "__dataclass_fields__")
+        dotted = has(type(value), "__dataclass_fields__")
         keys = [_key(position, key) for position, (key, _) in enumerate(pairs)]
         texts = (f".{text}" if dotted else f"[{text!r}]" if quoted else f"[{text}]" for text, quoted in keys)
         entries = [(f"{path}{text}", item) for text, (_, item) in zip(texts, pairs, strict=True)]
         return f"{KEYS}{_names(text for text, _ in keys)}", entries
     if is_a(value, (list, tuple, deque)):
         items = list(next(k for k in (list, tuple, deque) if is_a(value, k)).__iter__(value))
-        fields = type(value)._fields if is_a(value, tuple) and _has(type(value), "_fields") else None
+        fields = type(value)._fields if is_a(value, tuple) and has(type(value), "_fields") else None
         named = [f"{path}.{name}" for name in fields] if fields else [f"{path}[{i}]" for i in range(len(items))]
         return f"length {len(items)}", zip(named, items, strict=True)
     if is_a(value, (set, frozenset)) or any(kind is AbstractSet for kind in type(value).__mro__):
         return None
-    if _has(type(value), "__dataclass_fields__"):
+    if has(type(value), "__dataclass_fields__"):
         own = attributes(value)
         kept = {name: own[name] for name in type(value).__dataclass_fields__ if name in own}
         return f"fields {_names(kept)}", ((f"{path}.{k}", v) for k, v in kept.items())
@@ -139,7 +139,7 @@ def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
     return issubclass(type(value), kinds)
 
 
-def _has(kind: type, name: str) -> bool:
+def has(kind: type, name: str) -> bool:
     """Return whether a class has an attribute, without calling its metaclass's ``__getattr__``."""
     return any(name in base.__dict__ for base in kind.__mro__)
 
@@ -148,7 +148,7 @@ def is_mapping(value: Any) -> bool:
     """Return whether a value is a mapping, or has the methods of a mapping."""
     if is_a(value, type):
         return False
-    return is_a(value, dict) or all(_has(type(value), name) for name in ("keys", "items", "__getitem__"))
+    return is_a(value, dict) or all(has(type(value), name) for name in ("keys", "items", "__getitem__"))
 
 
 def defines_equality(value: Any) -> bool:

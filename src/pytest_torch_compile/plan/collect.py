@@ -9,6 +9,7 @@ from contextlib import suppress
 import torch
 
 from .._torch import planning
+from .._torch.compiled import uncompiled
 from .._torch.planning.fake import CardMode, tensors_made_in
 from .._torch.planning.generated import Generator
 from .._torch.planning.valued import ValuedMode
@@ -18,6 +19,7 @@ from .._torch.warning_filters import calm
 from ..check.describe import call_row, located
 from ..check.expected_exceptions import without_expected
 from ..numerics import CallRecord
+from ..object_text import message_of
 from .cards import Card
 from .fake_leg import FakeLeg
 from .graphs import Planned, add_graphs
@@ -51,7 +53,8 @@ def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]
 def _unpacked(payload: bytes, mode: CardMode) -> FakeLeg:
     with tensors_made_in(mode):
         target, (calls, options), _ = pickle.loads(payload)
-    return FakeLeg(mode, target, calls, options)
+    # A method that its class decorates with torch.compile is sent to this process by its name.
+    return FakeLeg(mode, uncompiled(target), calls, options)
 
 
 def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
@@ -66,7 +69,7 @@ def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
             try:
                 leg.run(index)
             except Exception as error:
-                mode.unknown.append(f"call {index + 1} in eager code: {type(error).__name__}: {error}")
+                mode.unknown.append(f"call {index + 1} in eager code: {type(error).__name__}: {message_of(error)}")
                 break
     return leg.records, mode.unknown
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import settings
-from .._torch.compiled import uncompiled
 from ..budget import Budget
 from ..findings import CompileUsageError
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
+from ..object_text import text_of
 from .cards import as_card
 from .completing import created, plan_text
 from .fake_leg import PlanOptions
@@ -31,9 +31,10 @@ def plan_of_test(target: Any, calls: Sequence[Call], options: Mapping[str, Any],
             ``--compile-plan``.
     """
     given = dict(options)
-    backend, compile = given.get("backend") or "inductor", given.get("compile")
-    if backend != "inductor" or compile is not None:
-        what = "a function passed as compile=" if compile is not None else f"backend {backend!r}"
+    backend, compile = given.get("backend"), given.get("compile")
+    is_inductor = backend is None or (isinstance(backend, str) and backend == "inductor")
+    if compile is not None or not is_inductor:
+        what = "a function passed as compile=" if compile is not None else f"backend {text_of(backend)}"
         raise CompileUsageError(
             f"--compile-plan supports only code that Inductor generates, but this test uses {what}: deselect the test, "
             "or run it without --compile-plan"
@@ -48,7 +49,7 @@ def plan_of_test(target: Any, calls: Sequence[Call], options: Mapping[str, Any],
     planned = PlanOptions(
         compiling, given.get("train", False), given.get("optimizer"), dynamic_dims=given.get("dynamic_dims")
     )
-    task = prepared(uncompiled(target), calls, planned, as_card(gpu), Budget())
+    task = prepared(target, calls, planned, as_card(gpu), Budget())
     plan = created(task, settings.current.timeout or SECONDS)
     plan.findings = [finding for finding in plan.findings if finding.kind not in COUNTED_KINDS]
     plan.budget, plan.rerun = {}, f"{plan.rerun} --compile-plan={gpu.replace(' ', '')}" if plan.rerun else ""

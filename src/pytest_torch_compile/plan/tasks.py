@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from .._torch import support
+from .._torch.compiled import uncompiled
 from .._torch.planning import COMPILER, VARIABLE, missing
 from ..budget import Budget
 from ..check.describe import rerun_command, target_name
@@ -16,6 +17,7 @@ from ..disk import TemporaryFolder
 from ..findings import CompileUsageError
 from ..fresh.process import Ended, run_fresh
 from ..legs.calls import Call
+from ..object_text import text_of
 from .cards import Card
 from .collect import planned
 from .fake_leg import PlanOptions
@@ -49,8 +51,9 @@ def prepared(
     Raises:
         CompileUsageError: If the plan cannot be created.
     """
+    model = uncompiled(model)
     if not callable(model):
-        raise CompileUsageError(f"the target is {model!r}, which is not callable; pass a module or a function")
+        raise CompileUsageError(f"the target is {text_of(model)}, which is not callable; pass a module or a function")
     if why_not := missing():
         raise CompileUsageError(f"this machine cannot create a plan: {why_not}")
     limits = limits.on(support.torch_version())

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import distributed
 
+from ..object_text import name_of
+
 
 def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Callable[[Any], Callable[..., Any]]:
     """Return a function to pass as ``compile`` to ``check_compile``. The compiled run then splits the batch over the
@@ -34,7 +36,7 @@ def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Call
 
         return call
 
-    on_its_part.__name__ = getattr(compile, "__name__", "custom compile function")
+    on_its_part.__name__ = name_of(compile).rpartition(".")[2]
     return on_its_part
 
 

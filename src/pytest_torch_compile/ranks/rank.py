@@ -22,6 +22,7 @@ from .._torch.reset import reset_dynamo
 from .._torch.stuck import place_of
 from ..events import listening
 from ..findings import CompileCheckFailed, CompileReport, Finding
+from ..object_text import message_of
 from ..observation import Location
 from .progress import Recorder
 from .transport import ModulesOfParent, pack_value
@@ -120,7 +121,7 @@ def _carry_out(job: Job, rank: int) -> Outcome:
             else:
                 frames = traceback.extract_tb(error.__traceback__)
                 place = place_of([Location(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames])
-                outcome.raised = Raised(type(error).__name__, str(error).strip() or "no message", place)
+                outcome.raised = Raised(type(error).__name__, message_of(error).strip() or "no message", place)
     outcome.ended = time.time()
     return outcome
 

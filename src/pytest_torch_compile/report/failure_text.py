@@ -138,11 +138,22 @@ def numbered(noun: str, numbers: Sequence[int]) -> str:
     return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
-def number(value: float | complex | None) -> str:
-    """Format a float with up to six significant digits, such as ``0.5``. Other types are converted by ``str``."""
+def number(value: float | complex | None, digits: int = 6) -> str:
+    """Format a float with up to six significant digits, such as ``0.5``, or four digits if an exponent is needed. If
+    ``digits`` is larger than six, use this number of digits. Other types are converted by ``str``.
+    """
     if not isinstance(value, float):
         return str(value)
-    return f"{value:.6g}" if value and 1e-3 <= abs(value) < 1e5 else f"{value:.3e}" if value else "0"
+    if value and 1e-3 <= abs(value) < 1e5:
+        return f"{value:.{digits}g}"
+    return f"{value:.{digits - 1 if digits > 6 else 3}e}" if value else "0"
+
+
+def digits_apart(one: float | complex | None, other: float | complex | None) -> int:
+    """Return the number of digits with which two different numbers look different: 6, 9 (which distinguish all float32
+    numbers) or 17 (float64).
+    """
+    return next((digits for digits in (6, 9) if number(one, digits) != number(other, digits)), 6 if one == other else 17)
 
 
 def count(number: int, noun: str) -> str:

@@ -160,7 +160,7 @@ def _constants(writer: Writer, finding: Finding, check: Check) -> dict[str, str]
         "KIND": repr(finding.kind),
         "OPTIONS": _mapping(options),
         "SEED": repr(work.seed),
-        "TRAIN": writer.expression(work.train, "loss") if callable(work.train) else repr(bool(work.train)),
+        "TRAIN": writer.expression(work.train, "loss") if callable(work.train) else repr(work.trains),
         "OPTIMIZER": writer.expression(work.optimizer, "optimizer"),
         "STEPS": repr(work.steps),
         "STATE": repr(list(writer.state)),

@@ -13,6 +13,7 @@ import torch
 from ...findings import CompileUsageError
 from ...legs.calls import Call
 from ...legs.reach import EMPTY, cells, content, lives_in_torch, reached
+from ...object_text import name_of
 
 
 def copied(target: Any, call: Call) -> tuple[Any, Call]:
@@ -30,7 +31,7 @@ def copied(target: Any, call: Call) -> tuple[Any, Call]:
         _copy_functions(target, memo)
         return copy.deepcopy((target, call), memo)
     except Exception as error:
-        name = getattr(target, "__qualname__", type(target).__name__)
+        name = name_of(target)
         raise CompileUsageError(
             f"{name} or its inputs cannot be deep-copied, but timing requires a copy: {type(error).__name__}: "
             f"{error}. Add a __deepcopy__ method to the class that cannot be copied."

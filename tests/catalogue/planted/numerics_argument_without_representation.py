@@ -1,0 +1,24 @@
+"""A wrong result beside an argument whose `repr`, truth and length raise."""
+
+import torch
+
+from pytest_torch_compile import check_compile
+
+EXPECT = [("numerics", "output")]
+
+
+class Proxy:
+    scale = 2.0
+
+    def __repr__(self):
+        raise ConnectionError("closed")
+
+    __bool__ = __len__ = __repr__
+
+
+def scaled(x, proxy):
+    return x.sin() * (proxy.scale + 0.02 if torch.compiler.is_compiling() else proxy.scale)
+
+
+def check(**options):
+    return check_compile(scaled, torch.randn(4), Proxy(), backend="eager", **options)
