@@ -49,7 +49,7 @@ def here() -> dict[str, str]:
 
 def measured(case: Case, backend: str) -> dict[str, Any]:
     """Check one case without compiled code and with an empty cache, and return what the page shows."""
-    cache = CacheFolder("fresh")
+    cache = CacheFolder("fresh", Path())
     cache.enter_test()
     torch._dynamo.reset()
     torch.manual_seed(0)

@@ -8,6 +8,9 @@ from torch import nn
 
 from pytest_torch_compile import check_artifact, check_compile
 from pytest_torch_compile._torch.deployment import unavailable
+from pytest_torch_compile._torch.random_ops import draw_as_in_eager
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 class Noisy(nn.Module):
@@ -82,3 +85,37 @@ def test_exchanged_draws_in_compiled_code_are_found():
 
     with pytest.raises(AssertionError, match="numerics"):
         check_compile(target, torch.randn(64), backend="inductor")
+
+
+class Leaky(nn.Module):
+    """RReLU draws a number for each negative element only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(8, 16, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.rrelu(self.convolution(x), training=True)
+
+
+def keeps_values_at_random(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return torch.bernoulli(x), torch.bernoulli(x.t()), torch.bernoulli(x, 0.3), torch.empty_like(x).bernoulli_(0.9)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager_decomp_partition"])
+def test_ops_that_torch_replaces_draw_the_numbers_of_eager(device, backend):
+    check_compile(Leaky().to(device), torch.randn(2, 8, 9, 9, device=device), backend=backend, train=True)
+    check_compile(keeps_values_at_random, torch.rand(64, 40, device=device), backend=backend)
+
+
+@pytest.mark.parametrize("fallback", [True, False])
+def test_bernoulli_is_replaced_only_without_fallback(fallback):
+    from torch._inductor import config
+    from torch._inductor.decomposition import select_decomp_table
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    draw_as_in_eager()
+    with config.patch(fallback_random=fallback):
+        graph = make_fx(torch.bernoulli, decomposition_table=select_decomp_table())(torch.rand(3))
+    assert any(node.target is torch.ops.aten.bernoulli.default for node in graph.graph.nodes) == fallback

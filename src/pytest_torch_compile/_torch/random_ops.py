@@ -1,6 +1,6 @@
 """Make Inductor's random ops draw the same numbers as eager.
 
-With ``fallback_random``, Inductor calls eager's random ops. They still draw other numbers than in eager in two cases:
+With ``fallback_random``, Inductor calls eager's random ops. They still draw other numbers than in eager in three cases:
 
 - An op such as dropout draws a number for each element, in the order of the elements in memory. Inductor may choose a
   different order, for example channels last for convolutions. Therefore, the inputs of random ops keep eager's strides.
@@ -8,9 +8,13 @@ With ``fallback_random``, Inductor calls eager's random ops. They still draw oth
   https://github.com/pytorch/pytorch/issues/174078.
 - Two passes of Inductor move ops whose results do not depend on each other, and so change the order in which they draw.
   Therefore, random ops keep eager's order. torch does this itself in 2.13 and newer versions.
+- torch replaces ``bernoulli`` with ``rand`` and a comparison, and in 2.12 and older, RReLU with ``uniform``. On a GPU,
+  ``rand`` draws other numbers than ``bernoulli``, and RReLU draws numbers only for negative elements. Therefore, these
+  ops are not replaced. torch does this itself for RReLU in 2.13 and newer versions.
 
 This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
-``torch._inductor.lowering.add_layout_constraint`` and ``constrain_to_fx_strides``,
+``torch._inductor.lowering.add_layout_constraint``, ``constrain_to_fx_strides`` and ``make_fallback``,
+``torch._inductor.decomposition.decompositions``,
 ``torch._inductor.fx_passes.post_grad.reorder_for_locality`` and ``_chain_random_ops_for_ordering`` (2.13 and newer),
 ``torch._inductor.scheduler.Scheduler.compute_dependencies``, and ``additional_buffer_deps`` of Inductor's graphs (2.11
 and newer).
@@ -20,6 +24,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,7 +37,7 @@ _OPS = (
 
 # Part of the key of torch's compile caches, because code that was generated without these changes must not be used.
 # Change this text with each change of the generated code.
-CACHE_KEY_TAG = "pytest-torch-compile: random ops as in eager"
+CACHE_KEY_TAG = "pytest-torch-compile: random ops as in eager, 2"
 
 
 @functools.cache
@@ -43,6 +48,7 @@ def draw_as_in_eager() -> None:
     """
     from torch._inductor.fx_passes import post_grad
 
+    _keep_ops()
     _keep_strides()
     if not hasattr(post_grad, "_chain_random_ops_for_ordering"):
         _keep_order_in_graph()
@@ -61,6 +67,22 @@ def _keep_strides() -> None:
     for name in _OPS.split():
         if hasattr(torch.ops.aten, name):
             lowering.add_layout_constraint(getattr(torch.ops.aten, name), eager_strides)
+
+
+def _keep_ops() -> None:
+    from torch._inductor import config
+    from torch._inductor.decomposition import decompositions
+    from torch._inductor.lowering import lowerings, make_fallback
+
+    def only_without_fallback(decompose: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: NotImplemented if config.fallback_random else decompose(*args, **kwargs)
+
+    aten = torch.ops.aten
+    for op in (aten.bernoulli.default, aten.bernoulli.p, aten.rrelu_with_noise_functional.default):
+        if op in decompositions:
+            decompositions[op] = only_without_fallback(decompositions[op])
+            if op not in lowerings:
+                make_fallback(op, warn=False, override_decomp=True)
 
 
 def _keep_order_in_graph() -> None:

@@ -60,7 +60,7 @@ class Compiling:
         Raises:
             CompileUsageError: If the wrapper does not return the compiled target.
         """
-        if self.wrapper is not None or self.has_backend("inductor"):
+        if self.wrapper is not None or self.has_backend("inductor", "aot_eager_decomp_partition"):
             draw_as_in_eager()
         if self.wrapper is not None:
             compiled = self.wrapper(target)

@@ -153,7 +153,9 @@ def digits_apart(one: float | complex | None, other: float | complex | None) -> 
     """Return the number of digits with which two different numbers look different: 6, 9 (which distinguish all float32
     numbers) or 17 (float64).
     """
-    return next((digits for digits in (6, 9) if number(one, digits) != number(other, digits)), 6 if one == other else 17)
+    return next(
+        (digits for digits in (6, 9) if number(one, digits) != number(other, digits)), 6 if one == other else 17
+    )
 
 
 def count(number: int, noun: str) -> str:
