@@ -10,7 +10,7 @@ import torch
 
 from ..findings import CompileUsageError
 from ..object_text import repr_of
-from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
+from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality, has
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:
@@ -84,13 +84,18 @@ def plain_leaf_difference(path: str, eager: Any, compiled: Any, *, strict: bool)
         return ""
     equal = _equal(eager, compiled)
     if equal is None and strict:
-        is_defined = defines_equality(eager) and not isinstance(eager, AbstractSet)
-        fix = ", because its __eq__ raises an exception: correct __eq__" if is_defined else ": define __eq__"
-        raise CompileUsageError(
-            f"{path} is a {type(eager).__name__}, which cannot be compared{fix} "
-            "in the class, or do not return the object from the checked function"
-        )
+        raise CompileUsageError(f"{path} has type {type(eager).__name__}, which cannot be compared{_way_out(eager)}")
     return f"{path} is {repr_of(eager)} in eager, but {repr_of(compiled)} in compiled code" if equal is False else ""
+
+
+def _way_out(value: Any) -> str:
+    """Return why a value cannot be compared, if its class is at fault, and what to do."""
+    if has(type(value), "__next__"):
+        return ": check a function that returns the items, such as lambda *args: list(target(*args))"
+    if isinstance(value, AbstractSet):
+        return ", because it contains tensors: return a list instead"
+    fix = ", because its __eq__ raises an exception: correct __eq__" if defines_equality(value) else ": define __eq__"
+    return f"{fix} in the class, or do not return the object from the checked function"
 
 
 def _equal(eager: Any, compiled: Any) -> bool | None:

@@ -60,9 +60,10 @@ class Bench:
                 "the function that you pass as compile="
             )
         chosen = dict(options) if options is not None else None
-        compiling = Compiling(backend or "inductor", mode, chosen, dynamic, fullgraph, compile)
+        compiling = Compiling("inductor" if backend is None else backend, mode, chosen, dynamic, fullgraph, compile)
         measurable = Measurable(uncompiled(target), Call(args, dict(kwargs or {})), train, optimizer, dynamic_dims)
-        self.what = "train step" if optimizer else "forward and backward" if train else "forward"
+        trains = train is True or callable(train)
+        self.what = "train step" if optimizer is not None else "forward and backward" if trains else "forward"
         self.mode = mode or "default"
         self.device = device_of(measurable.target, args, kwargs)
         self.timer = timing.Timer(self.device)

@@ -25,14 +25,14 @@ def workload(
     modules = modules_of(target).values()
     parameters = list(dict.fromkeys(p for module in modules for p in module.parameters() if p.requires_grad))
     kwargs = kwargs or {}
-    runner = compile(target) if compile else target
+    runner = target if compile is None else compile(target)
     # Eager code does not use CUDA graphs, so there is no step to mark.
-    new_step = torch.compiler.cudagraph_mark_step_begin if compile else lambda: None
-    if not (train or optimizer):
+    new_step = (lambda: None) if compile is None else torch.compiler.cudagraph_mark_step_begin
+    if not (train is True or callable(train) or optimizer is not None):
         return _forward(runner, args, kwargs, new_step)
     leaves = [t for t in (*parameters, *tensors_in((args, kwargs))) if t.requires_grad and t.is_leaf]
     backward = _backward_of(train if callable(train) else None)
-    steps = optimizer(parameters) if optimizer else None
+    steps = None if optimizer is None else optimizer(parameters)
 
     def train_step() -> None:
         new_step()
