@@ -18,6 +18,7 @@ from pathlib import Path
 from ..baselines import structure
 from ..child import Child, Job
 from ..disk import TemporaryFolder
+from ..report.failure_text import count
 from . import fresh_process, gpus
 from .deciding import exact, planned, times, wording
 from .deciding.confirmation import Decision
@@ -124,7 +125,7 @@ def compare_with(
                 which = f"round {number + 1} of up to {rounds}, {side}"
                 say(f"{which}: {'all tests' if open_tests is None else f'{len(open_tests)} undecided'}")
                 samples, summary = _run(sides[side], arguments, open_tests, plans[side], needed, say, which)
-                say(f"{which}: {len(samples) or len(plans[side])} speed tests; {summary}")
+                say(f"{which}: {count(len(samples) or len(plans[side]), 'speed test')}; {summary}")
                 needed |= {test: needed_by_test(one.memory.compiled) for test, one in samples.items() if one.memory}
                 for test, sample in samples.items():
                     taken[side].setdefault(test, []).append(sample)
@@ -245,12 +246,19 @@ def _run(
         kept = {"numprocesses": workers, "dist": "load"} if workers > 1 and find_spec("xdist") else {}
         child = Child([*ours, *arguments], folder, Job(tests, kept))
         environment = {"PYTHONPATH": path, fresh_process.CONFIRMS: None, fresh_process.MEMORY: json.dumps(memory)}
+        told: set[int] = set()
+
+        def say_how_many(tests: int) -> None:
+            if tests not in told:
+                say(f"{which}: {count(tests, 'test')} measured so far")
+            told.add(tests)
+
         samples, ended = fresh_process.run(
             child,
             3600.0,
             environment,
             plans=plans,
-            progress=lambda tests: say(f"{which}: {tests} measured so far"),
+            progress=say_how_many,
         )
     return samples, ended.summary
 
