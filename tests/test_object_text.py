@@ -1,3 +1,4 @@
+import dataclasses
 import enum
 import functools
 from types import SimpleNamespace
@@ -24,6 +25,18 @@ class Colour(enum.Enum):
         raise RuntimeError("private")
 
 
+@dataclasses.dataclass(repr=False)
+class Settings:
+    width: int
+    owner: object
+    __repr__ = Silent.refuse
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    width: int
+
+
 class RefusingMeta(type):
     def refuse(cls, *args):
         raise RuntimeError("private")
@@ -47,12 +60,15 @@ class Text(str):
         (lambda: "a", "'a'"),
         (lambda: None, "None"),
         (lambda: [1, (2,), {"a": {3}}], "[1, (2,), {'a': {3}}]"),
+        (lambda: [set(), (), []], "[set(), (), []]"),
         (lambda: torch.float16, "torch.float16"),
         (lambda: torch.device("cpu"), "device(type='cpu')"),
         (lambda: torch.Size([2, 3]), "torch.Size([2, 3])"),
         (lambda: Colour.RED, "Colour.RED"),
         (lambda: len, "len"),
         (lambda: Colour, "Colour"),
+        (lambda: Settings(3, Silent()), "Settings(width=3, owner=Silent(...))"),
+        (lambda: [Slotted(3)], "[Slotted(...)]"),
         (lambda: Silent(), "Silent(...)"),
         (lambda: [Silent(), 1], "[Silent(...), 1]"),
         (lambda: Text("a"), "Text(...)"),

@@ -30,17 +30,14 @@ def name_of(value: Any) -> str:
         return str(type.__getattribute__(value, "__qualname__"))
     if issubclass(type(value), ROUTINES):
         return str(getattr(value, "__qualname__", None) or value.__name__)
-    try:
-        stored = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        stored = {}
-    name = dict.get(stored, "__qualname__") or dict.get(stored, "__name__")
+    stored = _stored(value)
+    name = stored.get("__qualname__", stored.get("__name__"))
     return name if type(name) is str else name_of(type(value))
 
 
 def text_of(value: Any, most: int = 40) -> str:
     """Return a text for a value with at most ``most`` characters: ``repr`` for plain values and for containers of plain
-    values, and ``ClassName(...)`` for objects of other classes.
+    values, ``ClassName(field=...)`` for dataclasses, and ``ClassName(...)`` for other objects.
     """
     text = _text(value, 3)
     return text if len(text) <= most else f"{text[: most - 3]}..."
@@ -56,14 +53,27 @@ def _text(value: Any, depth: int) -> str:
         return f"{name_of(kind)}.{value._name_}"
     if issubclass(kind, (type, *ROUTINES)):
         return name_of(value)
-    if is_known and depth and kind in _BRACKETS:
+    if is_known and depth and kind in _BRACKETS and value:
         texts = [_text(item, depth - 1) for item in islice(value, MAX_ITEMS)] + ["..."] * (len(value) > MAX_ITEMS)
         start, end = _BRACKETS[kind]
         return f"{start}{', '.join(texts)}{',' if kind is tuple and len(value) == 1 else ''}{end}"
+    if is_known and kind in _BRACKETS and not value:
+        return repr(value)
     if depth and kind is dict:
         items = islice(value.items(), MAX_ITEMS)
         return f"{{{', '.join(f'{_text(key, 0)}: {_text(item, depth - 1)}' for key, item in items)}}}"
+    if depth and any("__dataclass_fields__" in vars(base) for base in kind.__mro__):
+        texts = [f"{name}={_text(item, depth - 1)}" for name, item in islice(_stored(value).items(), MAX_ITEMS)]
+        return f"{name_of(kind)}({', '.join(texts) or '...'})"
     return f"{name_of(kind)}(...)"
+
+
+def _stored(value: Any) -> dict[str, Any]:
+    """Return the instance dict of an object; empty if the object has none."""
+    try:
+        return dict(object.__getattribute__(value, "__dict__"))
+    except (AttributeError, TypeError):
+        return {}
 
 
 def _is_numpy_scalar(kind: type) -> bool:

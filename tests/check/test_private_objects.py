@@ -147,7 +147,9 @@ def test_failure_beside_private_objects_is_reported(place):
 
 
 def test_object_that_cannot_be_compared_is_named_with_the_cause():
-    with pytest.raises(CompileUsageError, match=r"output\[0\] has type Private, .* because its __eq__ raises an exception"):
+    with pytest.raises(
+        CompileUsageError, match=r"output\[0\] has type Private, .* because its __eq__ raises an exception"
+    ):
         checked(lambda x: (Private(), x.sin()), call(X), {})
 
 
