@@ -1,5 +1,5 @@
-"""Handle targets that are already compiled. This module uses the private torch names
-``torch._dynamo.eval_frame.OptimizedModule`` and ``_torchdynamo_orig_callable``.
+"""Handle targets that are already compiled, and the attributes that dynamo sets on them. This module uses the private
+torch names ``torch._dynamo.eval_frame.OptimizedModule``, ``_torchdynamo_orig_callable`` and ``_torchdynamo_disable``.
 
 These private names were checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
@@ -9,14 +9,17 @@ from __future__ import annotations
 from types import FunctionType, MethodType
 from typing import Any
 
-import torch
-from torch._dynamo.eval_frame import OptimizedModule
+# Prefixes of attributes that dynamo sets on functions and objects. These attributes are not user state. torch 2.15
+# leaves ``fake_device`` on a parameter whose ``.data`` was assigned in compiled code.
+DYNAMOS_OWN = ("_torchdynamo", "_dynamo", "fake_device")
 
 
 def uncompiled(target: Any) -> Any:
     """If ``target`` is a result of ``torch.compile``, return the callable that was compiled; otherwise, return
     ``target``.
     """
+    from torch._dynamo.eval_frame import OptimizedModule
+
     if issubclass(type(target), OptimizedModule):
         return uncompiled(target._orig_mod)
     if type(target) is MethodType:  # a method that a class decorates with torch.compile
@@ -27,12 +30,3 @@ def uncompiled(target: Any) -> Any:
     original = marks.get("_torchdynamo_orig_callable")
     # Functions that are marked by torch.compiler.disable have this attribute, too.
     return target if original is None or marks.get("_torchdynamo_disable", False) else uncompiled(original)
-
-
-def rebind(module: torch.nn.Module) -> None:
-    """Make the compiled submodules of a copied module run the copy's code. After ``deepcopy``, they would still run the
-    original's compiled ``forward``.
-    """
-    for part in module.modules():
-        if isinstance(part, OptimizedModule):
-            part._initialize()

@@ -17,7 +17,6 @@ from typing import Any
 Schema = Mapping[str, Any]
 MOST_BYTES = 128 * 2**20
 MOST_LEVELS = 40
-ANNOTATIONS = frozenset({"$schema", "$defs", "title", "description"})
 KEYWORDS = frozenset(
     {"type", "enum", "const", "anyOf", "$ref", "minimum", "maximum", "exclusiveMinimum", "items", "prefixItems"}
     | {"minItems", "maxItems", "pattern", "properties", "required", "additionalProperties"}

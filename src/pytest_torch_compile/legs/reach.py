@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from .._torch.identity import DYNAMOS_OWN
+from .._torch.compiled import DYNAMOS_OWN
 from .._torch.tensor_state import without_torch_function
 from .._torch.user_lines import is_torch
 from ..numerics.class_cache import cached_by_class
