@@ -29,7 +29,7 @@ EXPLANATIONS: dict[str, str] = {
     ".to(device) before the call, or allow one recompile for each device with max_recompiles",
     "requires-grad": "a tensor's requires_grad flag changed; set it to the same value in every call (for "
     "example with detach()), or allow one recompile with max_recompiles",
-    "type": "the type of an argument changed (tensor, None, Parameter, subclass), and torch compiles a graph "
+    "type": "the type of an argument changed (tensor, None, number, Parameter, subclass), and torch compiles a graph "
     "for each type; always pass the same type (for example, an empty tensor instead of None), or allow the "
     "recompiles with max_recompiles",
     "dispatch-keys": "a tensor was created in a different mode (such as inference mode) or is a wrapper subclass; "
@@ -146,7 +146,7 @@ RECREATE = (
     "pass factory(make_target) to the check, so that every run creates a new target and new objects, or ignore "
     "the result with Tolerances(ignored=[...])"
 )
-LONGER = "if the check is only slow, raise the limit with --compile-timeout; otherwise try backend='eager'"
+LONGER = "if the code is only slow, raise the limit with --compile-timeout; otherwise look at the line that hangs"
 RANKS_WAIT = "if ranks are waiting in a collective, find the rank that did not call it; otherwise extend the timeout"
 ISOLATE = "use --compile-isolate to terminate a test that hangs and continue with the next test"
 CREATE_ON_DEVICE = (

@@ -6,6 +6,7 @@ and remove the files of a killed run.
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import shutil
@@ -27,14 +28,26 @@ _ENDING = ".being-written"
 
 
 def write_atomically(path: Path, content: str | bytes) -> Path:
-    """Write a file atomically, so that a reader gets either the old or the new contents. Return its path."""
+    """Write a file atomically, so that a reader gets either the old or the new contents. Return its path.
+
+    If the path is a symbolic link, the file to which it points is replaced. A device or a pipe, such as
+    ``/dev/stdout``, is written to and not replaced.
+
+    Raises:
+        IsADirectoryError: If the path is a folder.
+    """
+    path = path.resolve()
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "expected a file, but this is a folder", str(path))
+    if path.exists() and not path.is_file():
+        path.write_bytes(_encoded(content))
+        return path
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path.parent, path.name)
     handle, name = _locked_file(path)
     try:
         with os.fdopen(handle, "wb") as stream:
-            # Characters that cannot be encoded, such as half a surrogate pair, are escaped.
-            stream.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
+            stream.write(_encoded(content))
             stream.flush()
             os.fsync(stream.fileno())
             os.chmod(name, 0o644)  # mkstemp creates files that other users cannot read
@@ -43,6 +56,11 @@ def write_atomically(path: Path, content: str | bytes) -> Path:
         Path(name).unlink(missing_ok=True)
         raise
     return path
+
+
+def _encoded(content: str | bytes) -> bytes:
+    """Encode a text; characters that cannot be encoded, such as half a surrogate pair, are escaped."""
+    return content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
 
 
 def remove_leftovers(folder: Path, name: str = "*", *, nested: bool = False) -> None:

@@ -30,6 +30,8 @@ class Settings:
     existing_minutes: float = 10.0
     existing_shapes: int = 4
     write_tests: str | None = None
+    # The path from the folder in which pytest was started to pytest's root folder, to which test ids are relative.
+    root: str = "."
 
     @property
     def check_backend(self) -> str:

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile  # noqa: E402
-from pytest_torch_compile._torch.guards import parse_guard, parse_recompile_reasons  # noqa: E402
+from pytest_torch_compile._torch.guards import classify, parse_guard, parse_recompile_reasons  # noqa: E402
 from pytest_torch_compile.advice import EXPLANATIONS  # noqa: E402
 
 MODE = "mean"
@@ -396,3 +396,8 @@ def test_list_of_reasons_is_read_in_both_notations(payload):
 
 def test_single_reason_is_read():
     assert parse_recompile_reasons("0/0: a") == ["0/0: a"]
+
+
+@pytest.mark.parametrize("text", ["type(n) is <class 'int'>", "type(config) is <class 'm.C'>", "type(x) is the same"])
+def test_guard_on_a_class_is_no_guard_on_an_object(text):
+    assert classify(text) == "type"

@@ -64,6 +64,10 @@ def _nothing_left_behind():
     assert torch.is_grad_enabled()
 
 
+class ReadOnce(CompileSuite):
+    shapes = (size for size in [(1,), (2,)])
+
+
 CASES = {
     "not callable": (lambda: check_compile(3, X), "the target is 3, which is not callable"),
     "no call": (lambda: check_compile(sine), "no call was passed"),
@@ -198,6 +202,7 @@ CASES = {
     "multiple of zero": (lambda: padded([1], multiple=0), "must be 1 or more"),
     "empty range": (lambda: random_lengths(3, low=9, high=2), "low must not exceed high"),
     "no model in a suite": (lambda: CompileSuite().make_model(), r"CompileSuite must define make_model\(self\)"),
+    "shapes of a suite that can be read once": (lambda: ReadOnce().test_compile_shapes(), "shapes is a generator; use a list"),
     "no shapes in a suite": (lambda: CompileSuite().test_compile_inference(), "shapes is empty"),
 }  # fmt: skip
 

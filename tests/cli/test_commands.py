@@ -311,3 +311,10 @@ def test_interrupted_command_ends_without_a_traceback(monkeypatch, capsys):
     monkeypatch.setattr("pytest_torch_compile.speed.revisions.main", interrupted)
     assert cli.main(["compare", "--against", "main", "tests/speed"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_prune_says_that_there_are_no_baselines(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test_a.py").write_text("def test_a():\n    pass\n")
+    assert cli.main(["baselines", "prune", "--baselines=typo"]) == 0
+    assert capsys.readouterr().out == "no baselines in typo\n"

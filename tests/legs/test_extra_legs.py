@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from pytest_torch_compile import CompileCheckFailed, check_compile
 from pytest_torch_compile._torch.randomness import Recording, Replaying, Tape
 from pytest_torch_compile.legs.calls import call
 from pytest_torch_compile.legs.extra_legs import Float64Leg
@@ -65,3 +66,25 @@ def test_the_reference_leg_computes_what_eager_computes(random):
         )
         for name, grad in record.grads.items():
             torch.testing.assert_close(grad.double(), true.grads[name], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_float64_run_of_a_model_that_has_gradients_already(direct):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 6)
+
+        def forward(self, x):
+            return self.linear(x).sin() * (1.01 if torch.compiler.is_compiling() else 1)
+
+    model, x = Model(), torch.randn(3, 4)
+    model(x).sum().backward()
+    before = {name: (p.grad, p.grad.clone()) for name, p in model.named_parameters()}
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_compile(model if direct else lambda x: model(x), x, train=True, backend="eager", diagnose="off")
+    assert failed.value.report.numerics.reference == "fp64"
+    assert failed.value.report.observation.not_observable == []
+    for name, parameter in model.named_parameters():
+        gradient, content = before[name]
+        assert parameter.grad is gradient and torch.equal(gradient, content)

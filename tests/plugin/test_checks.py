@@ -14,7 +14,7 @@ from pytest_torch_compile import call  # noqa: E402
 from pytest_torch_compile import events as progress  # noqa: E402
 from pytest_torch_compile._torch import deviations  # noqa: E402
 from pytest_torch_compile.legs.converted import on_device  # noqa: E402
-from tests.plugin.projects import lines_with  # noqa: E402
+from tests.plugin.projects import HEAD, OPTIONS, lines_with  # noqa: E402
 
 
 def test_failure_belongs_to_the_test_and_reads_well(project):
@@ -471,3 +471,23 @@ def test_victim(compile_check):
     found = f"torch._dynamo.config.disable is True (torch's default: False), set when {library} was imported (*.py:3)"
     result.stdout.fnmatch_lines([f"*{found}*"])
     result.stdout.no_fnmatch_line("*left by*")
+
+
+def test_fixture_that_forgets_to_return_its_options_is_named(project):
+    result = project("@pytest.fixture\ndef compile_options():\n    {}\n\ndef test_a(compile_check):\n    pass\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["E *the fixture compile_options of *::test_a returns None, but it must return a dict*"]
+    )
+
+
+def test_command_to_run_again_starts_in_the_folder_where_pytest_started(project, monkeypatch):
+    tester = project.tester
+    package = tester.mkdir("package")
+    (package / "pytest.ini").write_text("[pytest]\ncompile_backend = eager\n")
+    (package / "test_b.py").write_text(
+        f"{HEAD}def test_b(compile_check):\n    compile_check(breaking, torch.ones(2))\n"
+    )
+    result = tester.runpytest_inprocess(*OPTIONS, "package")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*Run again: python -m pytest 'package/test_b.py::test_b'"])

@@ -69,3 +69,19 @@ def test_events_of_torch_are_no_part_of_the_captured_log(project, line):
     )
     result.assert_outcomes(failed=1)
     result.stdout.no_fnmatch_line("*torch.__trace*")
+
+
+@pytest.mark.parametrize("base", ["", "unittest.TestCase"])
+@pytest.mark.parametrize("shapes", ["[(2,)]", "[]"])
+def test_failure_of_a_suite_starts_at_its_test(project, base, shapes):
+    result = project(
+        "import unittest\nfrom pytest_torch_compile import CompileSuite\n\n"
+        f"class TestSuite(CompileSuite{', ' + base if base else ''}):\n    shapes = {shapes}\n    trains = False\n"
+        "    def make_model(self):\n        return lambda x: breaking(x)\n"
+        "    def make_inputs(self, shape):\n        return torch.ones(shape)\n"
+    )
+    result.assert_outcomes(failed=1, skipped=2)
+    result.stdout.fnmatch_lines([">*self._check(self._calls()*"])
+    for pattern in ("*_pytest?*.py:*", "*pluggy?*.py:*", "*unittest?case.py*"):
+        result.stdout.no_fnmatch_line(pattern)
+    assert len(result.outlines) < 60

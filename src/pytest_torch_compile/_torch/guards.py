@@ -42,7 +42,7 @@ _NAME = re.compile(r"(?<![\w'\"])[A-Za-z_]\w*(?![\w(])")
 _SYMBOL = re.compile(r"s\d+")
 _MEANT = {
     *("L", "G", "not", "is", "in", "None", "True", "False", "inf", "nan", "set", "dict", "list"),
-    *("shape", "training", "cell_contents", "the", "same", "object"),
+    *("shape", "training", "cell_contents", "the", "same", "object", "class"),
 }
 
 OTHER = "other"

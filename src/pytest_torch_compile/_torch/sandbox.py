@@ -11,6 +11,7 @@ import copy
 import functools
 import random
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import CodeType, FrameType
@@ -37,6 +38,11 @@ from .warning_filters import calm
 _INLINES_A_MODULE = [c for c in external_utils.wrap_inline.__code__.co_consts if isinstance(c, CodeType)]
 
 
+# A check changes settings of the whole process, and torch reports compilations for the whole process. So the checks of
+# several threads run one after another.
+ONE_AT_A_TIME = threading.RLock()
+
+
 @contextmanager
 def sandbox() -> Iterator[Sandbox]:
     """Run the ``with`` block without interference from earlier compilations, from warning filters and from pytest's
@@ -46,7 +52,7 @@ def sandbox() -> Iterator[Sandbox]:
     entries cannot be distinguished from the check's entries. So all entries for this code are dropped, and the code is
     compiled again when it is next called.
     """
-    with calm(), not_captured(), kept_settings(), ExitStack() as stack:
+    with ONE_AT_A_TIME, calm(), not_captured(), kept_settings(), ExitStack() as stack:
         box = Sandbox()
         stack.callback(box.forget)
         # Otherwise, Inductor and eager would draw different random numbers, and results with dropout could not be

@@ -105,7 +105,8 @@ def _run_compiled(eager: Eager, check: Check, box: Sandbox) -> ComparedRun:
         if work.trains and not eager.leg.went_backward:
             raise CompileUsageError(
                 "train=True, but no call has an output that requires grad, so there are no gradients to compare; use "
-                "parameters or inputs that require grad (x.requires_grad_())"
+                "parameters or inputs that require grad (x.requires_grad_()), or turn the comparison off (train=False; "
+                "in a CompileSuite, trains = False)"
             )
     run.not_restorable = not_restorable(eager.records[-1], work.calls[len(eager.records) - 1])
     run.seen.not_observable += [*world.not_observable(), *extra_legs.not_judged()]

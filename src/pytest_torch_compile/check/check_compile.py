@@ -8,6 +8,7 @@ from typing import Any
 from .. import settings
 from .._torch import support
 from .._torch.compiled import uncompiled
+from .._torch.sandbox import ONE_AT_A_TIME
 from ..budget import Budget, as_budget
 from ..findings import CompileReport
 from ..legs.calls import as_calls
@@ -60,8 +61,8 @@ def check_compile(
     random seed. The changes that a run makes are undone after the run. The check covers outputs, in-place changes,
     aliasing, gradients, exceptions, graph breaks, recompiles, eager fallback, and whether anything was compiled at all.
 
-    After the check, the model, inputs, random state, grad mode and torch's configuration are restored. Dynamo's cache
-    entries for code other than the target are restored too.
+    Checks in several threads run one after another. After a check, the model, inputs, random state, grad mode and
+    torch's configuration are restored. Dynamo's cache entries for code other than the target are restored too.
 
     Args:
         target: A module, function, bound method or other callable. If the target is already compiled with
@@ -159,19 +160,19 @@ def check_compile(
         snapshots=snapshots,
     )
     is_faster = backend is None and compile is None and usual != settings.current.backend
-    return run_check(
-        Check(
-            work,
-            compiling,
-            declared=declared,
-            budget=budget,
-            tolerances=tolerances or (Tolerances(rtol=0, atol=0) if compiling.is_strict else Tolerances()),
-            warm=warm,
-            custom_ops=custom_ops,
-            diagnose=diagnose,
-            faster_backend=str(usual) if is_faster else "",
-        )
+    check = Check(
+        work,
+        compiling,
+        declared=declared,
+        budget=budget,
+        tolerances=tolerances or (Tolerances(rtol=0, atol=0) if compiling.is_strict else Tolerances()),
+        warm=warm,
+        custom_ops=custom_ops,
+        diagnose=diagnose,
+        faster_backend=str(usual) if is_faster else "",
     )
+    with ONE_AT_A_TIME:
+        return run_check(check)
 
 
 KEYWORDS = Keywords("check_compile", keyword_options(check_compile), "calls")

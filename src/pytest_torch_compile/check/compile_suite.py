@@ -33,7 +33,8 @@ class CompileSuite:
     calls). ``options`` are passed to ``check_compile``. ``max_recompiles`` limits the total number of recompiles over
     all ``shapes``. If ``max_recompiles`` is None, the limit in the ``budget`` option applies. If ``budget`` sets no
     limit either, one recompile is allowed for each dimension whose size changes, because automatic dynamic shapes cause
-    this recompile. ``trains = False`` skips the training test.
+    this recompile. ``trains = False`` skips the training test. The marker ``torch_compile`` and the fixture
+    ``compile_options`` do not apply to the tests of a suite.
     """
 
     shapes: ClassVar[Sequence[Any]] = ()
@@ -67,7 +68,7 @@ class CompileSuite:
 
     def test_compile_shapes(self) -> None:
         """Check that one call for each shape, in order, causes at most ``max_recompiles`` recompiles in total."""
-        if len(self.shapes) < 2:
+        if isinstance(self.shapes, Sequence) and len(self.shapes) < 2:
             raise unittest.SkipTest("fewer than two shapes")
         calls = self._calls()
         allowed, budget = self.max_recompiles, self.options.get("budget")
@@ -76,6 +77,10 @@ class CompileSuite:
         self._check(calls, grad=False, max_recompiles=allowed)
 
     def _calls(self) -> list[Call]:
+        if not isinstance(self.shapes, Sequence):
+            raise CompileUsageError(
+                f"{type(self).__name__}.shapes is a {type(self.shapes).__name__}; use a list, for example [(1, 64)]"
+            )
         if not self.shapes:
             raise CompileUsageError(
                 f"{type(self).__name__}.shapes is empty: add at least one shape, for example [(1, 64)]"

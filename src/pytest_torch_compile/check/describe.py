@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from .. import settings
 from .._torch.breaks import fingerprint
 from .._torch.user_lines import is_library, is_torch, module_of
 from ..findings import CallReport
@@ -145,5 +146,7 @@ def rerun_command() -> str:
     """Return the command that reruns the current test or, outside pytest, the current script; empty if unknown."""
     current = os.environ.get("PYTEST_CURRENT_TEST")
     if current:
-        return f"python -m pytest {safe_text.shell(current.rsplit(' (', 1)[0])}"
+        file, *names = current.rsplit(" (", 1)[0].split("::")
+        test = "::".join([os.path.normpath(os.path.join(settings.current.root, file)), *names])
+        return f"python -m pytest {safe_text.shell(test)}"
     return f"python {' '.join(sys.argv)}" if sys.argv and sys.argv[0] not in ("", "-c") else ""

@@ -201,6 +201,9 @@ def _list(options: argparse.Namespace) -> int:
 def _prune(options: argparse.Namespace) -> int:
     collection = maintenance.collected(options.tests)
     folder = options.baselines or collection.baselines
+    if not folder.is_dir():
+        print(terminal(f"no baselines in {folder}"))
+        return 0
     lines = maintenance.prune(folder, collection, write=options.write)
     print(*map(terminal, lines or [f"all entries in {folder} are used"]), sep="\n")
     if lines and not options.write:

@@ -66,6 +66,7 @@ class Snapshot:
         self._by_storage: dict[tuple[str, int], list[Memory]] = {}
         self._memory_at_start: dict[int, Memory | None] = {}
         self._now: dict[Key, Any] = {}
+        self._gradients: set[Key] = set()  # the keys of tensors that are the gradient of another tensor
         self._running: Contents | None = None
         self._taken = False
         self._host = on_host
@@ -108,6 +109,8 @@ class Snapshot:
                 return
             known.append(holder)
         content = holder.read()
+        if isinstance(holder, TensorObject) and content.grad is not None:
+            self._gradients.add(("tensor", id(content.grad)))
         if self._file is not None and isinstance(holder, Memory) and content.nbytes >= LEAST_IN_FILE:
             content = self._file.saved(content)
         self.holders[holder.key] = holder
@@ -180,7 +183,7 @@ class Snapshot:
         refused: set[Key] = set()
         with torch.inference_mode(False), torch.no_grad():
             while waiting := [key for key in self.holders if self._is_changed(key) and key not in refused]:
-                for key in waiting:
+                for key in self._in_order(waiting):
                     try:
                         self._place(self.holders[key], self.initial[key])
                     except Exception as error:  # a user class may raise any exception
@@ -197,10 +200,16 @@ class Snapshot:
 
     def _put(self, held: dict[Key, Any]) -> None:
         with torch.inference_mode(False), torch.no_grad():
-            for key, holder in list(self.holders.items()):
+            for key in self._in_order(self.holders):
                 content = held.get(key, self.initial[key])
                 if self._now.get(key, self) is not content:
-                    self._place(holder, content)
+                    self._place(self.holders[key], content)
+
+    def _in_order(self, keys: Iterable[Key]) -> list[Key]:
+        """Return the keys in the order in which to install contents. A gradient precedes its tensor, because torch
+        refuses to assign a gradient of another dtype.
+        """
+        return sorted(keys, key=lambda key: key not in self._gradients)
 
     def _place(self, holder: Holder, content: Any) -> None:
         self._now.pop(holder.key, None)  # unknown, if an exception interrupts ``put``

@@ -92,6 +92,8 @@ def _way_out(value: Any) -> str:
     """Return why a value cannot be compared, if its class is at fault, and what to do."""
     if has(type(value), "__next__"):
         return ": check a function that returns the items, such as lambda *args: list(target(*args))"
+    if has(type(value), "__await__"):
+        return ": check a function that is not async, such as lambda *args: asyncio.run(target(*args))"
     if isinstance(value, AbstractSet):
         return ", because it contains tensors: return a list instead"
     fix = ", because its __eq__ raises an exception: correct __eq__" if defines_equality(value) else ": define __eq__"

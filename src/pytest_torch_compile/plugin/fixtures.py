@@ -107,6 +107,10 @@ def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any
     # the other's options.
     known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"} | BENCH_OPTIONS | {PLAN})
     test = request.node.nodeid
+    if not isinstance(compile_options, dict):
+        raise CompileUsageError(
+            f"the fixture compile_options of {test} returns {compile_options!r}, but it must return a dict of options"
+        )
     known.require_known(compile_options, f"compile_options of {test}")
     options = dict(compile_options)
     for marker in reversed(list(request.node.iter_markers(MARKER))):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -91,7 +92,7 @@ def read(config: pytest.Config) -> Settings:
             chosen[field] = convert(name, chosen[field])
     if "repro" in chosen:
         chosen["repro"] = str(below_root(config.rootpath, chosen["repro"]))
-    settings = Settings(**chosen)
+    settings = Settings(**chosen, root=os.path.relpath(config.rootpath, config.invocation_params.dir))
     if settings.existing and settings.isolate:
         raise pytest.UsageError(
             "--compile-existing checks each call in the same process as its test: remove --compile-isolate"

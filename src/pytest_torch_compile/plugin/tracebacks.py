@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
 import pytest
@@ -27,7 +27,9 @@ class OwnFramesHidden:
         error = call.excinfo.value if call.excinfo else None
         if not isinstance(error, (CompileCheckFailed, CompileUsageError)):
             return
-        error.__traceback__ = without_own_frames(error.__traceback__) or error.__traceback__
+        # The tests of a CompileSuite are this plugin's code, but pytest shortens a traceback from the test on.
+        test = getattr(getattr(item, "obj", None), "__code__", None)
+        error.__traceback__ = without_own_frames(error.__traceback__, test) or error.__traceback__
         call.excinfo = pytest.ExceptionInfo.from_exception(error)
         cause = error.__cause__
         while cause is not None:
@@ -35,8 +37,10 @@ class OwnFramesHidden:
             cause = cause.__cause__
 
 
-def without_own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Return the traceback without the plugin's frames and the contextlib frames that lead to them."""
+def without_own_frames(trace: TracebackType | None, test: CodeType | None = None) -> TracebackType | None:
+    """Return the traceback without the plugin's frames and the contextlib frames that lead to them. The frame of the
+    test is kept.
+    """
     entries = []
     while trace is not None:
         entries.append(trace)
@@ -46,6 +50,6 @@ def without_own_frames(trace: TracebackType | None) -> TracebackType | None:
     for entry in reversed(entries):
         package = str(entry.tb_frame.f_globals.get("__name__", "")).split(".")[0]
         within = package == PACKAGE or (within and package == "contextlib")
-        if not within:
+        if not within or entry.tb_frame.f_code is test:
             shortened = TracebackType(shortened, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return shortened
