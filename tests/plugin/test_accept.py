@@ -247,3 +247,92 @@ def test_recompiles_after_the_warm_up_cannot_be_accepted(project):
     result.assert_outcomes(failed=2)
     assert len(lines_with(result, "after the warm-up, 0 allowed")) >= 2
     assert not (project.tester.path / "compile-accepted.json").exists()
+
+
+def test_tests_with_an_xfail_marker_are_not_accepted(project):
+    source = """
+@pytest.mark.xfail(strict=True)
+def test_strict(compile_check):
+    compile_check(breaking, torch.ones(4))
+
+@pytest.mark.xfail
+def test_lenient(compile_check):
+    compile_check(breaking, torch.ones(4))
+
+@pytest.mark.xfail(condition=True, reason="breaks")
+def test_condition(compile_check):
+    compile_check(breaking, torch.ones(4))
+
+@pytest.mark.xfail("torch.__version__ and True", reason="breaks")
+def test_text(compile_check):
+    compile_check(breaking, torch.ones(4))
+
+def test_added(request, compile_check):
+    request.applymarker(pytest.mark.xfail)
+    compile_check(breaking, torch.ones(4))
+
+@pytest.fixture
+def expecting(request):
+    request.applymarker(pytest.mark.xfail(strict=True))
+
+def test_added_by_a_fixture(expecting, compile_check):
+    compile_check(breaking, torch.ones(4))
+
+@pytest.mark.xfail(False, reason="breaks elsewhere")
+def test_not_here(compile_check):
+    compile_check(breaking, torch.ones(4))
+"""
+    project(source, "--compile-accept").assert_outcomes(xfailed=5, xpassed=1, passed=1)
+    assert [test.split("::")[1] for test in accepted(project)["tests"]] == ["test_not_here"]
+    project(source).assert_outcomes(xfailed=6, passed=1)
+
+
+IN_FIXTURES = """
+from pytest_torch_compile import check_compile, compile_guard
+
+@pytest.fixture
+def guarded():
+    with compile_guard(max_graph_breaks=0):
+        yield torch.compile(breaking, backend="eager")
+
+@pytest.fixture
+def before():
+    check_compile(breaking, torch.ones(4))
+
+@pytest.fixture
+def after():
+    yield
+    check_compile(breaking, torch.ones(4))
+
+def test_guarded(guarded):
+    guarded(torch.ones(4))
+
+def test_before(before):
+    pass
+
+def test_after(after):
+    pass
+"""
+
+
+def test_breaks_of_fixtures_are_accepted(project):
+    project(IN_FIXTURES).assert_outcomes(passed=2, errors=3)
+    project(IN_FIXTURES, "--compile-accept").assert_outcomes(passed=3)
+    assert [test.split("::")[1] for test in accepted(project)["tests"]] == ["test_after", "test_before", "test_guarded"]
+    result = project(IN_FIXTURES)
+    result.assert_outcomes(passed=3)
+    assert not lines_with(result, "no longer needed")
+
+
+def test_a_test_that_fails_in_its_teardown_is_not_accepted(project):
+    source = (
+        BREAKS
+        + """
+@pytest.fixture(autouse=True)
+def failing():
+    yield
+    assert False
+"""
+    )
+    project(source, "--compile-accept")
+    assert not (project.tester.path / "compile-accepted.json").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -197,3 +198,160 @@ def test_usage_errors_are_rows_of_the_report_and_of_the_summary(pytester: pytest
     result.stdout.fnmatch_lines_random(
         ["test_wrong.py::test_in_the_call * usage-error", "test_wrong.py::test_in_the_setup * usage-error"]
     )
+
+
+def test_only_collecting_leaves_the_report_as_it_was(pytester: pytest.Pytester):
+    pytester.makepyfile(test_it=SUITE)
+    pytester.runpytest_subprocess("--compile-report=out", "-k", "holds")
+    before = written(pytester)
+    result = pytester.runpytest_subprocess("--compile-report=out", "--collect-only")
+    result.stdout.no_fnmatch_line("torch.compile report: *")
+    assert written(pytester) == before
+
+
+def verdicts(result: pytest.RunResult) -> Counter[str]:
+    return Counter(line.split("  ")[-1] for line in result.outlines if " [model] " in line)
+
+
+SUBTESTS = """
+import unittest
+from test_checks import Finding, check
+
+
+class TestSub(unittest.TestCase):
+    def test_breaks(self):
+        for at in range(2):
+            with self.subTest(at=at):
+                check(Finding("graph-break", f"break {at}"))
+        check()
+
+    def test_one_breaks(self):
+        for at in range(3):
+            with self.subTest(at=at):
+                check(*[Finding("graph-break", f"break {at}")] * (at == 1))
+
+    def test_fails_before_its_first_check(self):
+        with self.subTest():
+            assert False
+        check()
+
+    def test_holds(self):
+        for at in range(2):
+            with self.subTest(at=at):
+                check()
+"""
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 is the first with subtests")
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "xdist"])
+def test_the_checks_of_subtests_are_those_of_their_test(pytester: pytest.Pytester, workers):
+    if workers:
+        pytest.importorskip("xdist")
+    pytester.makepyfile(test_checks=SUITE, test_sub=SUBTESTS)
+    result = pytester.runpytest_subprocess("--compile-report=out", "test_sub.py", *workers)
+    found = {
+        test["id"].rpartition("::")[2]: (
+            test["outcome"],
+            [finding["message"] for check in test["checks"] for finding in check["findings"]],
+            len(test["checks"]),
+        )
+        for test in written(pytester)["tests"]
+    }
+    assert found == {
+        "test_breaks": ("failed", ["break 0", "break 1"], 3),
+        "test_one_breaks": ("failed", ["break 1"], 3),
+        "test_fails_before_its_first_check": ("failed", [], 1),
+        "test_holds": ("passed", [], 2),
+    }
+    assert verdicts(result) == {"graph-break": 3, "pass": 6}
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 is the first with subtests")
+def test_the_time_of_subtests_is_counted_once(pytester: pytest.Pytester):
+    pytester.makepyfile(
+        test_slow="import time\n\ndef test_slow(compile_options, subtests):\n"
+        "    for at in range(4):\n        with subtests.test(at=at):\n            time.sleep(0.5)\n"
+    )
+    pytester.runpytest_subprocess("--compile-report=out")
+    assert 2 <= written(pytester)["tests"][0]["duration"] < 4
+
+
+FIXTURES = """
+import pytest
+from test_checks import Finding, check
+
+
+@pytest.fixture
+def failing_before():
+    check(Finding("graph-break", "before"))
+
+
+@pytest.fixture
+def failing_after():
+    check()
+    yield
+    check(Finding("graph-break", "after"))
+
+
+@pytest.fixture(scope="module")
+def of_module():
+    check()
+    yield
+
+
+def test_before(failing_before):
+    pass
+
+
+def test_after(failing_after):
+    check()
+
+
+def test_only_after(failing_after):
+    pass
+
+
+def test_first(of_module):
+    pass
+
+
+def test_second(of_module):
+    check()
+
+
+def test_third(of_module):
+    pass
+
+
+@pytest.mark.xfail
+def test_expected(failing_before):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "more",
+    [[], ["-n", "1"], pytest.param(["--compile-isolate"], marks=pytest.mark.slow)],
+    ids=["alone", "xdist", "isolated"],
+)
+def test_the_checks_of_fixtures_are_those_of_their_test(pytester: pytest.Pytester, more):
+    if "-n" in more:
+        pytest.importorskip("xdist")
+    source = FIXTURES
+    if "--compile-isolate" in more:  # runs only tests that use a fixture or marker of the plugin in another process
+        source = source.replace("def test_before", "@pytest.mark.torch_compile\ndef test_before")
+        source = source.replace("def test_after", "@pytest.mark.torch_compile\ndef test_after")
+    pytester.makepyfile(test_checks=SUITE, test_phases=source)
+    result = pytester.runpytest_subprocess("--compile-report=out", "-p", "no:randomly", "test_phases.py", *more)
+    tests = {test["id"].partition("::")[2]: test for test in written(pytester)["tests"]}
+    assert {name: (test["outcome"], len(test["checks"])) for name, test in tests.items()} == {
+        "test_before": ("error", 1),
+        "test_after": ("error", 3),
+        "test_only_after": ("error", 2),
+        "test_first": ("passed", 1),
+        "test_second": ("passed", 1),
+        "test_expected": ("xfailed", 1),
+    }
+    assert tests["test_only_after"]["checks"][-1]["findings"][0]["message"] == "after"
+    assert "model does not hold" in tests["test_only_after"]["message"]
+    assert verdicts(result) == {"graph-break": 3, "known failure (graph-break)": 1, "pass": 5}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -112,3 +114,99 @@ def test_new(compile_check):
     result.assert_outcomes(xfailed=2, failed=1)
     verdicts = [line.split("  ")[-1] for line in lines_with(result, " [breaking]")]
     assert sorted(verdicts) == ["graph-break", "known failure (graph-break)", "known failure (graph-break)"]
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 is the first with subtests")
+def test_marker_is_judged_once_for_all_subtests(project):
+    result = project(
+        """
+known = pytest.mark.compile_known_failure("breaks")
+
+@known
+def test_one_breaks(compile_check, subtests):
+    for at in range(3):
+        with subtests.test(at=at):
+            compile_check(breaking if at == 1 else torch.sin, torch.ones(4))
+
+@known
+def test_mended(compile_check, subtests):
+    for at in range(3):
+        with subtests.test(at=at):
+            compile_check(torch.sin, torch.ones(4))
+
+@known
+def test_one_fails_in_another_way(compile_check, subtests):
+    for at in range(3):
+        with subtests.test(at=at):
+            compile_check(breaking if at == 1 else torch.sin, torch.ones(4))
+            assert at != 2
+""",
+        "-rxf",
+    )
+    assert [line for line in result.outlines if line.startswith("XFAIL ")] == [
+        "XFAIL test_marker_is_judged_once_for_all_subtests.py::test_one_breaks - reason: breaks"
+    ]
+    failed = [line.split("::")[1].split(" ")[0] for line in result.outlines if line.startswith("FAILED ")]
+    assert sorted(failed) == ["test_mended", "test_one_fails_in_another_way"]
+    assert len(lines_with(result, "known failure no longer fails; remove its compile_known_failure marker: br")) == 1
+
+
+IN_FIXTURES = """
+from pytest_torch_compile import check_compile, compile_guard
+
+known = pytest.mark.compile_known_failure("known to break")
+
+@pytest.fixture
+def guarded():
+    with compile_guard(max_graph_breaks=0):
+        yield torch.compile(breaking, backend="eager")
+
+@pytest.fixture
+def before():
+    check_compile(breaking, torch.ones(4))
+
+@pytest.fixture
+def after():
+    yield
+    check_compile(breaking, torch.ones(4))
+
+@known
+def test_guarded(guarded):
+    guarded(torch.ones(4))
+
+@known
+def test_before(before):
+    pass
+
+@known
+def test_after(after):
+    pass
+
+@known
+def test_mended_guard():
+    with compile_guard(max_graph_breaks=0):
+        torch.compile(torch.sin, backend="eager")(torch.ones(4))
+
+@known
+def test_error_at_teardown(request):
+    request.addfinalizer(lambda: 1 / 0)
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-n", "1"]], ids=["alone", "xdist"])
+def test_known_failure_in_a_fixture_is_expected_too(project, options):
+    if options:
+        pytest.importorskip("xdist")
+    result = project(IN_FIXTURES, "-rxfE", "--compile-report=out", *options)
+    result.assert_outcomes(xfailed=3, failed=1, errors=1)
+    assert len(lines_with(result, "remove its compile_known_failure marker: known to break")) == 1
+    assert lines_with(result, "FAILED test_") and "test_mended_guard" in lines_with(result, "FAILED test_")[0]
+    document = json.loads((project.tester.path / "out" / "report.json").read_text())
+    assert {test["id"].partition("::")[2]: test["outcome"] for test in document["tests"]} == {
+        "test_guarded": "xfailed",
+        "test_before": "xfailed",
+        "test_after": "xfailed",
+        "test_mended_guard": "failed",
+    }
+    verdicts = [line.split("  ")[-1] for line in result.outlines if line.endswith("(graph-break)")]
+    assert verdicts == ["known failure (graph-break)"] * 3

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from ..report.safe_text import terminal
 from . import known_failure, payload, unwritten
 from .in_child import is_child
 
+_RUNNING: pytest.StashKey[acceptance.Acceptance] = pytest.StashKey()
 _NOTHING: acceptance.Entry = {"breaks": {}, "recompiles": {}}
 
 
@@ -42,16 +44,26 @@ class AcceptanceSession:
             self._torch = "0"
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Allow the test's accepted graph breaks and recompiles. If the test passes, record all graph breaks and
-        recompiles that exceed the test's limits.
-        """
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Allow the test's accepted graph breaks and recompiles in the checks of its fixtures."""
         entry = self._entries.get(item.nodeid, _NOTHING)
-        # The failures of a test with a known-failure marker must not be accepted.
-        accepting = settings.current.accept and not known_failure.read(item)
         allowed = acceptance.allowed_recompiles(entry, self._torch)
-        running = acceptance.Acceptance(frozenset(entry["breaks"]), allowed, accepting)
-        with acceptance.in_force(running):
+        item.stash[_RUNNING] = acceptance.Acceptance(frozenset(entry["breaks"]), allowed)
+        with _in_force(item):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Allow the test's accepted graph breaks and recompiles."""
+        with _in_force(item):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Allow the test's accepted graph breaks and recompiles in checks that end during the teardown, and then record
+        all graph breaks and recompiles of the test that exceed its limits.
+        """
+        with _in_force(item) as running:
             result = yield
         if running.found_breaks or running.found_recompiles or item.nodeid in self._entries:
             breaks = {
@@ -68,10 +80,11 @@ class AcceptanceSession:
         """List the entries that are no longer needed or, with ``--compile-accept``, write the changed entries."""
         if is_child(terminalreporter.config):
             return
+        others = _not_passed(terminalreporter)
         noted: dict[str, acceptance.Entry] = {
             report.nodeid: sent.accepted
             for report, sent in payload.received(terminalreporter)
-            if sent.accepted is not None
+            if sent.accepted is not None and report.nodeid not in others
         }
         lines = []
         with unwritten.saying(terminalreporter, "torch.compile accepted: not written"):
@@ -100,6 +113,37 @@ class AcceptanceSession:
         for test, entry in sorted(changed.items()):
             lines += [f"{test}: {line}" for line in _changes(self._entries.get(test) or _NOTHING, entry or _NOTHING)]
         return [*lines, f"written to {self._path}"]
+
+
+@contextmanager
+def _in_force(item: pytest.Item) -> Iterator[acceptance.Acceptance]:
+    """Apply the test's accepted graph breaks and recompiles to the checks inside the ``with`` block."""
+    running = item.stash[_RUNNING]
+    # Failures that a marker expects must not be accepted. A fixture or a test may add such a marker.
+    running.accepting = settings.current.accept and not (known_failure.read(item) or _expects_failure(item))
+    with acceptance.in_force(running):
+        yield running
+
+
+def _expects_failure(item: pytest.Item) -> bool:
+    """Return whether a test has an ``xfail`` marker that applies. The condition of a marker may be a string, which only
+    pytest can evaluate, and then the marker is taken to apply.
+    """
+    for marker in item.iter_markers("xfail"):
+        conditions = [*marker.args, *([marker.kwargs["condition"]] if "condition" in marker.kwargs else [])]
+        if not conditions or any(isinstance(condition, str) or condition for condition in conditions):
+            return not item.config.getoption("runxfail", False)
+    return False
+
+
+def _not_passed(terminalreporter: pytest.TerminalReporter) -> set[str]:
+    """Return the ids of the tests of which a phase or a subtest did not pass, or failed or passed despite ``xfail``."""
+    return {
+        report.nodeid
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if isinstance(report, pytest.TestReport) and (report.failed or report.skipped or hasattr(report, "wasxfail"))
+    }
 
 
 def _changes(old: acceptance.Entry, new: acceptance.Entry) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,14 +20,29 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Begin the test's record."""
+    """Begin the test's record, and record each check that the test's fixtures run."""
     payload.begin(item)
-    return (yield)
+    with _recording(item):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Record each check that the test runs, and show progress."""
+    alive = sign_of_life(usage.speaker(item.config), item.nodeid) if usage.uses_plugin(item) else nullcontext()
+    with _recording(item), alive:
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Record each check that ends while the test's fixtures are torn down."""
+    with _recording(item):
+        return (yield)
+
+
+def _recording(item: pytest.Item) -> AbstractContextManager[None]:
+    """Record each check that ends inside the ``with`` block."""
 
     def hear(report: CompileReport) -> None:
         observed, noted = report.to_dict(), payload.of(item)
@@ -35,9 +50,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
             noted.rows.append(table_of_checks.row(item.nodeid, observed))
         noted.checks.append(check_entry(observed, item.config.rootpath))
 
-    alive = sign_of_life(usage.speaker(item.config), item.nodeid) if usage.uses_plugin(item) else nullcontext()
-    with listening(hear), alive:
-        return (yield)
+    return listening(hear)
 
 
 @pytest.hookimpl(wrapper=True)

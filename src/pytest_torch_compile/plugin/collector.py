@@ -16,12 +16,13 @@ from .. import __version__, settings
 from ..findings import CompileUsageError
 from ..report import document, render, results
 from ..report.safe_text import terminal
-from . import payload, torchrun, unwritten
+from . import known_failure, payload, torchrun, unwritten
 
 
 def begin(config: pytest.Config) -> None:
     """Register the collector if ``--compile-report`` is set, in the process that reports for all others."""
-    if settings.current.report and torchrun.leads(config):
+    # A run that only collects has no results, and must not replace those of an earlier run.
+    if settings.current.report and not config.option.collectonly and torchrun.leads(config):
         folder = settings.below_root(config.rootpath, settings.current.report)
         config.pluginmanager.register(Collector(folder, config), "torch-compile-report")
 
@@ -36,28 +37,54 @@ class Collector:
         self._root = config.rootpath
         self._selection = _selection(config)
         self._tests: dict[str, dict[str, Any]] = {}
+        self._waiting: dict[str, list[pytest.TestReport]] = {}  # the reports of running tests without an entry
+        self._results: dict[str, list[tuple[str, str]]] = {}  # the outcomes and messages of the parts of each test
         self._environments: dict[str, Any] = {}
         self.written: Path | None = None
         self._problem = self._remark = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Store the entry of a test that used the plugin, or of any test that crashed its worker."""
-        sent = payload.read(report)
-        if sent is None and report.when in ("setup", "call", "teardown"):
+        test, sent = report.nodeid, payload.read(report)
+        if report.when == "setup":  # discard an earlier run of the same test
+            for stored in (self._tests, self._waiting, self._results):
+                stored.pop(test, None)
+        reports = [*self._waiting.pop(test, ()), report]
+        if sent is None and test not in self._tests and report.when in ("setup", "call", "teardown"):
+            if report.when != "teardown":  # the test may still use the plugin
+                self._waiting[test] = reports
             return
+        environment = sent.environment if sent else results.environment()
+        for one in reports:
+            self._add(one, environment)
+
+    def _add(self, report: pytest.TestReport, environment: dict[str, Any]) -> None:
+        """Add one report to its test's entry. The outcome of a test is the worst outcome of its phases and subtests."""
         file, line, _ = report.location
-        entry = self._entry(report.nodeid, file, (line or 0) + 1, sent.environment if sent else results.environment())
+        entry = self._entry(report.nodeid, file, (line or 0) + 1, environment)
+        outcome, message, sent = _outcome(report), _message(report), payload.read(report)
+        if sent and sent.usage_error:
+            # The report already shows the kind ``usage-error``, so the message needs no name of the exception's class.
+            message = message.removeprefix(f"{CompileUsageError.__module__}.")
+            message = message.removeprefix(f"{CompileUsageError.__name__}: ")
+            entry["usage_error"] = True
+        if sent:
+            entry["checks"] += sent.checks
+            entry["speed"] += map(results.speed_entry, sent.timings)
+        parts = self._results.setdefault(report.nodeid, [])
+        if _is_subtest(report):  # its time is part of the time of its test
+            if not report.passed:
+                parts.append((outcome, message))
+            return
         entry["duration"] += report.duration
         if report.when == "setup" and report.passed:  # replaced when the call phase is reported
             entry |= {"outcome": "error", "message": "the run ended before the test finished"}
-        elif report.when != "teardown" or report.failed:
-            entry |= {"outcome": _outcome(report), "message": _message(report)}
-        if sent and sent.usage_error:
-            # The report already shows the kind ``usage-error``, so the message needs no name of the exception's class.
-            message = entry["message"].removeprefix(f"{CompileUsageError.__module__}.")
-            entry |= {"usage_error": True, "message": message.removeprefix(f"{CompileUsageError.__name__}: ")}
-        if sent and report.when != "teardown":
-            entry |= {"checks": sent.checks, "speed": [results.speed_entry(result) for result in sent.timings]}
+            return
+        if not (report.when == "teardown" and report.passed):
+            parts.append((outcome, message))
+        if parts:
+            outcome, message = max(parts, key=lambda part: document.OUTCOMES.index(part[0]))
+            entry |= {"outcome": outcome, "message": message}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """If a file cannot be collected, add an entry with the outcome ``error``."""
@@ -133,11 +160,16 @@ class Collector:
             terminalreporter.write_line(f"torch.compile report: {self.written}")
 
 
+def _is_subtest(report: pytest.TestReport) -> bool:
+    # The class is identified by name: SubtestReport in pytest 9, SubTestReport in the plugin pytest-subtests.
+    return type(report).__name__.lower() == "subtestreport"
+
+
 def _outcome(report: pytest.TestReport) -> str:
     if hasattr(report, "wasxfail"):
         return "xfailed" if report.skipped else "failed"
     if report.failed:
-        return "failed" if report.when == "call" else "error"
+        return "failed" if report.when == "call" or known_failure.is_mended(report) else "error"
     return "skipped" if report.skipped else "passed"
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from ..report import document, results, table_of_checks
+from . import known_failure
 from .in_child import is_child
 
 _ATTRIBUTE = "torch_compile"
 _KEY: pytest.StashKey[Payload] = pytest.StashKey()
+_LISTS = ("checks", "rows", "timings", "plans")
+_SENT: pytest.StashKey[dict[str, int]] = pytest.StashKey()  # the length of each list when the last report was made
 
 
 @dataclass
@@ -35,6 +38,7 @@ def begin(item: pytest.Item) -> None:
     """Discard the record of an earlier run of the same test, which exists if another plugin reruns the test."""
     if _KEY in item.stash:
         del item.stash[_KEY]
+    item.stash[_SENT] = dict.fromkeys(_LISTS, 0)
 
 
 def of(item: pytest.Item) -> Payload:
@@ -46,17 +50,31 @@ def attach(item: pytest.Item, report: pytest.TestReport, *, always: bool, usage_
     """Attach the test's record to the report of a phase (setup, call or teardown). If the test has no record, attach an
     empty record only if ``always`` is true.
 
-    Observations are attached only to the report of the call phase; otherwise, the report of the teardown phase would
-    count them again. A usage error is attached to the report of the phase that raised it.
+    Each report carries only what was recorded since the test's previous report. Otherwise, checks would be counted
+    again in the report of the next phase, and in the report of each subtest. A usage error is attached to the report of
+    the phase that raised it. If the teardown decides about a known failure, the report of the teardown carries all, so
+    that nobody takes the test for one that passed.
     """
     noted = item.stash.get(_KEY, None)  # the record is missing if the test does not use the plugin
     if always or noted or usage_error:
-        payload = asdict(noted if noted and report.when == "call" else Payload())
+        waits = known_failure.is_open(report)
+        payload = asdict(_unsent(item, noted, report) if noted and not waits else Payload())
         if usage_error:
             payload |= {"usage_error": True, "rows": [*payload["rows"], table_of_checks.usage_error(report.nodeid)]}
         vars(report)[_ATTRIBUTE] = payload | document.clean(
             {"checks": payload["checks"], "environment": results.environment()}
         )
+
+
+def _unsent(item: pytest.Item, noted: Payload, report: pytest.TestReport) -> Payload:
+    """Return what was recorded since the test's previous report."""
+    lists: dict[str, list[Any]] = {name: getattr(noted, name) for name in _LISTS}
+    sent = item.stash[_SENT]
+    item.stash[_SENT] = {name: len(recorded) for name, recorded in lists.items()}
+    # The structure belongs to the outcome of the call phase: a teardown that passes says nothing about the counts.
+    structure = noted.structure if report.when == "call" else None
+    unsent: dict[str, Any] = {name: recorded[sent[name] :] for name, recorded in lists.items()}
+    return replace(noted, structure=structure, **unsent)
 
 
 def read(report: pytest.TestReport | pytest.CollectReport) -> Payload | None:
