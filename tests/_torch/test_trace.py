@@ -382,3 +382,19 @@ def test_graph_that_the_backend_refuses_is_one_short_break():
     refused = [one for one in failed.value.report.graph_breaks if one.category == "graph that the backend refuses"]
     assert len(failed.value.report.graph_breaks) <= 2 and len(refused) <= 1
     assert "WON'T CONVERT" not in str(failed.value) and "TorchDynamo Stack Trace" not in str(failed.value)
+
+
+def test_ops_that_write_to_a_tensor_are_read_from_a_graph():
+    text = """
+    def forward(self, L_x_: "f32[3]"):
+        l_x_ = L_x_
+        l_x_[0] = 5;  setitem = l_x_;  setitem = None
+        l_x_ += 1;  x: "f32[3]" = l_x_;  l_x_ = None
+        getitem: "f32[2]" = x[slice(1, None, None)]
+        x[slice(None, 2, None)] = getitem;  setitem_1 = x;  getitem = setitem_1 = None
+        getitem_1 = x[0];  x = None
+        getitem_1 **= 2;  ipow: "f32[]" = getitem_1;  getitem_1 = None
+        eq: "b8[]" = ipow == 3
+        return (eq,)
+    """
+    assert graph_ops(text) == ("setitem", "+=", "getitem", "setitem", "getitem", "**=", "==")

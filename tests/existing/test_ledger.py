@@ -104,7 +104,7 @@ def test_runs_that_only_look_for_new_lines_are_bounded(half_way):
 
 def test_refused_call_is_tried_in_other_tests():
     ledger = Ledger(RunTime(100.0), most_shapes=4)
-    tried = [noted(ledger, (2,), refused="the test itself compiles code") is not None for _ in range(5)]
+    tried = [noted(ledger, (2,), refused="code was compiled earlier in the test") is not None for _ in range(5)]
     assert tried == [True, True, True, False, False]
 
 

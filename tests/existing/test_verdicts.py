@@ -57,7 +57,7 @@ def test_check_that_cannot_pass_is_called_wrong_only_if_results_differ(kinds, ve
 def test_target_with_a_stopped_check_works_so_far():
     passed = Checked("somelib.f", "test_a", CompileReport("somelib.f", "default", "eager", "2.13", "cpu"))
     stopped = Checked("somelib.f", "test_b", refused="the check took longer than 10 s", took_too_long=True)
-    refused = Checked("somelib.f", "test_b", refused="the test itself compiles code")
+    refused = Checked("somelib.f", "test_b", refused="code was compiled earlier in the test")
     (row,) = verdicts.rows([passed, stopped], {}, "somelib")
     assert (row.verdict, row.detail) == ("works so far", "the check took longer than 10 s")
     (row,) = verdicts.rows([passed, refused], {}, "somelib")

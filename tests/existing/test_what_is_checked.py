@@ -212,7 +212,7 @@ def test_calls_beyond_the_time_are_left_out_and_named(library):
         ("def f(x):\n    return x + 1\n", "import threading\ndef test_a():\n    t = threading.Thread(target=somelib.f, args=[torch.ones(1)])\n    t.start()\n    t.join()\n", None),
         ("def f(x):\n    return x + 1\n", "import threading\ndef test_a():\n    done = threading.Event()\n    t = threading.Thread(target=done.wait)\n    t.start()\n    somelib.f(torch.ones(1))\n    done.set()\n    t.join()\n", "the test runs other threads"),
         ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.jit.trace(somelib.f, torch.ones(1))\n", "the target is called during tracing"),
-        ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.compile(lambda x: x.sin(), backend='eager')(torch.ones(1))\n    somelib.f(torch.ones(1))\n", "the test itself compiles code"),
+        ("def f(x):\n    return x + 1\n", "def test_a():\n    torch.compile(lambda x: x.sin(), backend='eager')(torch.ones(1))\n    somelib.f(torch.ones(1))\n", "code was compiled earlier in the test"),
     ],
     ids=["raises", "mkdir", "file", "mock", "monkeypatch", "in a thread", "beside a thread", "traced", "compiles"],
 )  # fmt: skip
@@ -233,10 +233,123 @@ def test_idle_pool_of_threads_is_no_reason(library):
     assert "the test runs other threads" in rows(library("def f(x):\n    return x + 1\n", busy))["f"]
 
 
-def test_what_computes_nothing_is_no_target(library):
-    result = library("def f(x):\n    return x.shape\n", "def test_a():\n    somelib.f(torch.ones(1))\n")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x.shape", "return x.requires_grad_()", "return x.to(x.dtype)", "return x.contiguous()",
+        "x.requires_grad = True", "return x.detach_()", "return x.dim(), x.is_floating_point()",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mode", ["enable_grad", "inference_mode"])
+def test_what_computes_nothing_is_no_target(library, body, mode):
+    tests = f"def test_a():\n    with torch.{mode}():\n        somelib.f(torch.ones(1))\n"
+    result = library(f"def f(x):\n    {body}\n", tests)
     result.assert_outcomes(passed=1)
     assert rows(result) == {}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x.add_(1)\n    return x", "x += 1", "x.mul_(0.9).add_(x, alpha=0.1)", "x[0] = 5\n    return x",
+        "return torch.relu_(x)", "nn.functional.relu(x, inplace=True)", "torch._foreach_add_([x], 1)",
+        "torch.add(x, 1, out=x)", "x.data = torch.zeros(3)",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode"])
+def test_call_that_only_writes_to_its_argument_is_checked(library, body, mode):
+    tests = f"def test_a():\n    with torch.{mode}():\n        somelib.f(torch.ones(3))\n"
+    assert " 1 checked" in rows(library(f"def f(x):\n    {body}\n", tests))["f"]
+
+
+def test_wrong_write_to_an_argument_is_found(library):
+    result = library(
+        "def f(x):\n    x.add_(1 if torch.compiler.is_compiling() else 2)\n",
+        "def test_a():\n    somelib.f(torch.ones(3))\n",
+    )
+    assert rows(result)["f"].startswith("wrong")
+
+
+COMPILED = """
+def helper(x):
+    return x + 1
+@torch.compile(backend="eager")
+def compiled(x):
+    return x.sin()
+@torch.compile(backend="eager")
+def breaking(x):
+    x = x.cos()
+    print("now")
+    return helper(x)
+class Layer(nn.Module):
+    @torch.compile(backend="eager")
+    def forward(self, x):
+        return x * 2
+def plain(x):
+    return x + 1
+"""
+CALLS_COMPILED = (
+    "def test_a():\n    for f in (somelib.compiled, somelib.breaking, somelib.Layer()):\n        f(torch.ones(2))\n"
+)
+CALLS_PLAIN = "    somelib.plain(torch.ones(2))\n"
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        f"{CALLS_COMPILED}{CALLS_PLAIN}",
+        f"{CALLS_COMPILED}def test_b():\n{CALLS_PLAIN}",
+        f"def test_b():\n{CALLS_PLAIN}{CALLS_COMPILED}",
+        f"{CALLS_COMPILED}def test_b():\n    somelib.compiled(torch.ones(4))\n{CALLS_PLAIN}",
+    ],
+    ids=["same test", "later test", "earlier test", "compiled again"],
+)
+def test_function_that_the_package_compiles_is_not_compiled_by_the_test(library, tests):
+    seen = rows(library(COMPILED, tests))
+    assert {name: verdict.split()[0] for name, verdict in seen.items()} == {
+        "compiled": "works", "breaking": "breaks", "Layer": "works", "plain": "works",
+    }  # fmt: skip
+
+
+def test_function_of_the_package_that_the_test_compiles_is_not_checked_afterwards(library):
+    tests = f"def test_a():\n    torch.compile(somelib.helper, backend='eager')(torch.ones(2))\n{CALLS_PLAIN}"
+    assert "code was compiled earlier in the test" in rows(library(COMPILED, tests))["plain"]
+
+
+MAKING = """
+class Layer(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+    @classmethod
+    def made(cls, size):
+        return cls(size)
+    def kept(self, x):
+        self.last = x + 1
+        return self
+def pair(size):
+    return {"layers": [Layer(size)]}
+def used(x):
+    return nn.Softmax(dim=0)(x)
+"""
+
+
+def test_call_that_returns_a_new_module_is_not_checked(library):
+    tests = "def test_a():\n    somelib.Layer.made(2).kept(torch.ones(2))\n    somelib.pair(2)\n    somelib.used(torch.ones(2))\n"
+    result = library(MAKING, tests)
+    result.assert_outcomes(passed=3, skipped=2)
+    skipped = "not checked 0 checked the call returns a new nn.Module"
+    works = "works 1 checked"
+    assert rows(result) == {"Layer.made": skipped, "pair": skipped, "Layer.kept": works, "used": works}
+
+
+def test_default_backend_is_named_as_the_reason_that_no_code_is_generated(library):
+    tests = "def test_a():\n    somelib.Breaking()(torch.ones(2))\n"
+    why = "Not observable: generated code, because --compile-existing uses backend aot_eager by default*"
+    result = library(BREAKING, tests)
+    result.stdout.fnmatch_lines([why])
+    result.stdout.no_fnmatch_line("*--compile-fast*")
+    library(BREAKING, tests, "--compile-backend=inductor").stdout.no_fnmatch_line("*Not observable: generated code*")
 
 
 def test_pattern_narrows_the_targets(library):
@@ -257,3 +370,38 @@ def test_pattern_fits_any_name_of_a_target(library):
 def test_two_packages_are_refused(library):
     result = library("", "def test_a():\n    pass\n", existing="somelib,other")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.mark.parametrize(
+    "given", ["nopkg", "somelib.nope", "somelib.fa,somelib.nope", "somelib.fa.nope", "somelib.nope.*"]
+)
+@pytest.mark.parametrize("options", [[], ["-n1"]], ids=["alone", "xdist"])
+def test_name_that_does_not_exist_is_refused(library, given, options):
+    if options:
+        pytest.importorskip("xdist")
+    package, tests = "def fa(x):\n    return x + 1\n", "def test_a():\n    somelib.fa(torch.ones(1))\n"
+    library.tester.makeconftest("import sys, pathlib\nsys.path.insert(0, str(pathlib.Path(__file__).parent))\n")
+    result = library(package, tests, *options, existing=given)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    unknown = "nopkg" if given == "nopkg" else given.rpartition(",")[2]
+    result.stderr.fnmatch_lines(
+        [f"*--compile-existing={given.replace('*', '[*]')}: {unknown.replace('*', '[*]')} does not exist*"]
+    )
+    result.stdout.no_fnmatch_line("*1 passed*")
+
+
+def test_submodule_that_only_a_test_imports_is_known(library):
+    library.tester.mkpydir("somelib")
+    (library.tester.path / "somelib" / "late.py").write_text("def f(x):\n    return x + 1\n")
+    tests = "def test_a():\n    import somelib.late\ndef test_b():\n    somelib.late.f(torch.ones(1))\n"
+    assert set(rows(library("", tests, existing="somelib.late"))) == {"late.f"}
+
+
+def test_package_that_only_conftest_makes_importable_is_known(library):
+    (library.tester.path / "other").mkdir()
+    (library.tester.path / "other" / "hidden.py").write_text("def f(x):\n    return x + 1\n")
+    library.tester.makeconftest(
+        "import sys, pathlib\nsys.path.insert(0, str(pathlib.Path(__file__).parent / 'other'))\n"
+    )
+    tests = "def test_a():\n    import hidden\ndef test_b():\n    import hidden\n    hidden.f(torch.ones(1))\n"
+    library("", tests, "-p", "no:randomly", existing="hidden").assert_outcomes(passed=3)

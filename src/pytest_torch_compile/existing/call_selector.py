@@ -29,7 +29,7 @@ _SAY_EVERY = 30.0
 # The share of the remaining time that one check may take, and the bounds of its time limit in seconds. The rest of the
 # time is for targets that are called later.
 _SHARE, _LEAST_SECONDS, _MOST_SECONDS = 0.1, 10.0, 60.0
-_COMPILES = "the test itself compiles code"
+_COMPILES = "code was compiled earlier in the test, and a check could discard it"
 _REPLACED = "the test has replaced {}"
 
 
@@ -62,7 +62,9 @@ class CallSelector:
         self._say = say
         self._said = now()
         self._test = ""
-        self._compiled = 0
+        self._compiled: set[int] = set()
+        self._test_compiles = False
+        self._calls_compiled = False  # whether a target that the package compiles has been called since the last look
         self._busy = False
         self._spent_before = 0.0
         self.problem = ""
@@ -75,7 +77,8 @@ class CallSelector:
         self._time.note_progress(progress)
         self._test, self._spent_before = test, self._time.spent
         self._targets.refresh()
-        self._compiled = len(compiled_codes())
+        self._compiled, self._test_compiles = set(map(id, compiled_codes())), False
+        self._calls_compiled = False
         try:
             body = self._observer.listening(self._targets.codes)
             body.__enter__()
@@ -122,6 +125,7 @@ class CallSelector:
         self._busy = True
         try:
             self._consider(called, place)
+            self._calls_compiled = self._calls_compiled or self._targets.is_compiled(called.target)
         except Exception as error:  # a fault in the plugin must not fail the test
             self._ledger.fail(called.name, self._test, error)
         finally:
@@ -133,7 +137,7 @@ class CallSelector:
         family = self._ledger.wants(called.name, seen)
         if family is None:
             return
-        refused = place.refused or (_COMPILES if len(compiled_codes()) != self._compiled else "")
+        refused = place.refused or (_COMPILES if self._has_compiled() else "")
         if not refused and (replaced := self._parts.replaced()):
             refused = _REPLACED.format(replaced)
         if refused:
@@ -146,6 +150,18 @@ class CallSelector:
             targets = sum(target.checks > 0 for target in self._ledger.targets.values())
             left = minutes(self._time.left)
             self._say(f"torch.compile: targets checked: {targets}, time left for checks: {left}")
+
+    def _has_compiled(self) -> bool:
+        """Return whether the test has compiled code. The functions that the package itself compiles, for example with
+        the decorator ``torch.compile``, do not count, because a test that calls them need not know about it.
+        """
+        new = [code for code in compiled_codes() if id(code) not in self._compiled]
+        self._compiled.update(map(id, new))
+        # One compiled function leads to others, such as functions that it calls after a graph break.
+        if new and not self._calls_compiled and not any(map(self._targets.compiles, new)):
+            self._test_compiles = True
+        self._calls_compiled = False
+        return self._test_compiles
 
     def _checked(self, called: Called, place: Place, family: Family, seen: Signature) -> Checked:
         earlier, recompiles = self._ledger.sequence(family, seen)
@@ -161,7 +177,7 @@ class CallSelector:
         done = checked(called, self._test, earlier, recompiles, place.wants_gradients, rules, accepted)
         if done.report is not None:
             self._write(done, family, written, len(earlier))
-        self._compiled = len(compiled_codes())  # code that the check compiled must not count as compiled by the test
+        self._compiled.update(map(id, compiled_codes()))  # code that the check compiled is not the test's
         return done
 
     def _written(self, called: Called) -> Recipe | str:

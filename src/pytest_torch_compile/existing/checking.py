@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from .. import settings
 from .._torch.sandbox import sandbox
+from .._torch.tensor_state import without_torch_function
 from ..check import acceptance
 from ..check.check_compile import check_compile
 from ..check.time_limit import time_limit
@@ -43,6 +44,18 @@ _LASTING_STATE = frozenset({
 # are allowed, for objects that the first two calls create.
 _TIMES = 4
 
+# The backend if no backend is requested.
+WITHOUT_CODE_GENERATION = "aot_eager"
+_NOT_GENERATED = (
+    f"generated code, because --compile-existing uses backend {WITHOUT_CODE_GENERATION} by default (to check generated "
+    "code, use --compile-backend=inductor)"
+)
+_MAKES_MODULE = "the call returns a new nn.Module"
+
+# In-place operations that change no value. The names of other in-place operations end with an underscore, too.
+_KEEPS_VALUES = frozenset({"requires_grad_", "share_memory_", "detach_", "rename_"})
+_WRITES = (torch.Tensor.__setitem__, torch.Tensor.data.__set__)
+
 # A line of a code object: the file and first line of the code object, and the line number.
 Line = tuple[str, int, int]
 
@@ -52,8 +65,8 @@ class Checked:
     """The result of checking one call to a target. ``Checked`` contains only data that can be pickled, because
     pytest-xdist workers send the results to the controller.
 
-    ``refused`` is the reason why the call could not be checked. ``computes`` is false if the eager run called no torch
-    operation. If the call was skipped because other calls had priority, ``passed_over`` is the reason.
+    ``refused`` is the reason why the call could not be checked. ``computes`` is false if the eager run neither created
+    nor changed a tensor. If the call was skipped because other calls had priority, ``passed_over`` is the reason.
     """
 
     target: str
@@ -86,8 +99,8 @@ class Checked:
 class Rules:
     """How a call is checked.
 
-    ``existing`` is the value of ``--compile-existing``. ``backend`` is the requested backend, or None to check in the
-    same way as ``--compile-fast``. ``owns`` returns whether a module belongs to the package. ``why_not`` returns the
+    ``existing`` is the value of ``--compile-existing``. ``backend`` is the requested backend, or None for a backend
+    without code generation. ``owns`` returns whether a module belongs to the package. ``why_not`` returns the
     reason not to check a call, or an empty string; its arguments are the lines of the package that the call executed in
     eager, and whether the check would include gradients.
     """
@@ -113,12 +126,13 @@ def checked(
     with ExitStack() as stack:
         stack.enter_context(undisturbed())
         stack.enter_context(heard_only_by(lambda report: setattr(done, "report", report)))
-        now, fast = settings.current, rules.backend is None
-        chosen = replace(now, backend=rules.backend or now.backend, fast=fast, diagnose="off")
-        stack.enter_context(settings.replaced(chosen))
+        backend = rules.backend or WITHOUT_CODE_GENERATION
+        # --compile-fast changes only the backend, which is set here, so the remark on --compile-fast would be wrong.
+        stack.enter_context(settings.replaced(replace(settings.current, backend=backend, fast=False, diagnose="off")))
         stack.enter_context(acceptance.in_force(accepted))
         try:
-            is_lower = chosen.timeout is not None and chosen.timeout < rules.seconds
+            timeout = settings.current.timeout
+            is_lower = timeout is not None and timeout < rules.seconds
             with time_limit(None if is_lower else rules.seconds) as limit:
                 _check(called.target, calls, wants_gradients, rules, done)
             if limit.findings:
@@ -133,6 +147,8 @@ def checked(
         except Exception as error:
             done.refused = f"the check itself failed: {type(error).__name__}: {message_of(error).splitlines()[:1]}"
     if done.report is not None:
+        if rules.backend is None:
+            done.report.observation.not_observable.append(_NOT_GENERATED)
         done.report.rerun = f"{done.report.rerun} --compile-existing={rules.existing}"
         done.report.text = failure_text(done.report)
     done.breaks, done.recompiles = accepted.found_breaks, accepted.found_recompiles
@@ -193,22 +209,25 @@ class _Tried:
 
 
 def _tried(work: Work, owns: Callable[[str], bool]) -> _Tried:
-    """Run a call eagerly. Determine which lines the call executes, and whether the call raises an exception, runs torch
-    operations or has an output that requires gradients. Also determine whether repeated runs change the same object or
-    variable, such as a counter.
+    """Run a call eagerly. Determine which lines the call executes, and whether the call raises an exception, returns a
+    new module, creates or changes tensors, or has an output that requires gradients. Also determine whether repeated
+    runs change the same object or variable, such as a counter.
     """
     with sandbox() as box:
         leg = Leg(work)
         if unread := leg.world.not_observable():
             return _Tried(unread[0])
         leg.mode = counting = _Counting()
-        with box.watching(leg.world.names), _lines(owns) as lines:
+        with box.watching(leg.world.names), _watched(owns) as ran:
             record = leg.run(0)
             counts = record.error is None and _counts(leg, work)
     if record.error is not None:
         return _Tried(f"eager raises {type(record.error).__name__}")
+    # A call that returns an existing module, or uses a new module only inside, can be compiled.
+    if ran.makes_module and any(issubclass(node.kind, torch.nn.Module) for node in record.output.nodes.values()):
+        return _Tried(_MAKES_MODULE)
     requires_grad = any(one.requires_grad for one in record.output.tensors.values())
-    return _Tried(computes=counting.operations > 0, requires_grad=requires_grad, lines=lines, counts=counts)
+    return _Tried(computes=counting.operations > 0, requires_grad=requires_grad, lines=ran.lines, counts=counts)
 
 
 def _counts(leg: Leg, work: Work) -> bool:
@@ -223,38 +242,73 @@ def _counts(leg: Leg, work: Work) -> bool:
     return changes and all(leg.run(index).error is None for index in range(2, len(work.calls)))
 
 
+@dataclass
+class _Ran:
+    """The lines of the package that ran, and whether a module was created."""
+
+    lines: set[Line] = field(default_factory=set)
+    makes_module: bool = False
+
+
 @contextmanager
-def _lines(owns: Callable[[str], bool]) -> Iterator[set[Line]]:
-    """Yield a set that receives each line of the package that runs inside the ``with`` block."""
-    lines: set[Line] = set()
+def _watched(owns: Callable[[str], bool]) -> Iterator[_Ran]:
+    """Yield a record of what runs inside the ``with`` block."""
+    ran, makes_module = _Ran(), torch.nn.Module.__init__.__code__
 
     def in_frame(frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
-        lines.add((code.co_filename, code.co_firstlineno, frame.f_lineno))
+        ran.lines.add((code.co_filename, code.co_firstlineno, frame.f_lineno))
         return in_frame
 
     def entered(frame: FrameType, event: str, argument: Any) -> Any:
+        ran.makes_module = ran.makes_module or frame.f_code is makes_module
         return in_frame if owns(str(frame.f_globals.get("__name__", ""))) else None
 
     before = sys.gettrace()
     sys.settrace(entered)
     try:
-        yield lines
+        yield ran
     finally:
         sys.settrace(before)
 
 
 class _Counting(TorchFunctionMode):
-    """Counts the torch operations that return a new tensor rather than one of their arguments."""
+    """Counts the torch operations that create a tensor, or change one of their arguments. Operations that do neither,
+    such as ``x.shape``, ``x.requires_grad_()`` or ``x.contiguous()`` of a contiguous tensor, are not worth a check.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.operations = 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if isinstance(result, (torch.Tensor, tuple, list)):
-            given = {id(value) for value in args}
-            results = result if isinstance(result, (tuple, list)) else [result]
-            self.operations += any(isinstance(one, torch.Tensor) and id(one) not in given for one in results)
+        kwargs = kwargs or {}
+        given = _tensors([*args, *kwargs.values()])
+        before = _versions(given)
+        result = func(*args, **kwargs)
+        known = {id(tensor) for tensor in given}
+        creates = any(id(tensor) not in known for tensor in _tensors([result]))
+        changes = bool(given) and (_versions(given) != before or _writes(func, kwargs))
+        self.operations += creates or changes
         return result
+
+
+def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:
+    """Return the values that are tensors, and the tensors in lists and tuples."""
+    items = (item for value in values for item in (value if isinstance(value, (tuple, list)) else [value]))
+    return [item for item in items if isinstance(item, torch.Tensor)]
+
+
+def _versions(tensors: Sequence[torch.Tensor]) -> list[int]:
+    """Return how many times each tensor has been written to. Inference tensors do not count writes."""
+    with without_torch_function():
+        return [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+
+
+def _writes(func: Any, kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a torch function writes to an argument, according to its name and options. This also covers writes
+    that tensors do not count, such as ``resize_`` and all writes to inference tensors.
+    """
+    name = str(getattr(func, "__name__", ""))
+    is_in_place = name.endswith("_") and not name.endswith("__") and name not in _KEEPS_VALUES
+    return is_in_place or func in _WRITES or kwargs.get("inplace") is True or kwargs.get("out") is not None

@@ -14,6 +14,9 @@ from typing import Any
 
 import torch
 
+from .._torch.compiled import uncompiled
+from .._torch.user_lines import function_name
+
 _TESTS = ("tests", "test", "conftest")
 # torch calls the methods of these classes with arguments that only torch can pass.
 _CALLED_BY_TORCH = (torch.autograd.Function, torch.jit.ScriptModule)
@@ -55,6 +58,7 @@ class Targets:
     by_code: dict[int, list[_Entry]] = field(default_factory=dict)
     modules: set[str] = field(default_factory=set)
     _classes: dict[type, str] = field(default_factory=dict)
+    _compiled: set[tuple[str, str]] = field(default_factory=set)
     _other_names: dict[str, list[str]] = field(default_factory=dict)
     _modules: int = -1
     _loaded: int = -1
@@ -71,6 +75,7 @@ class Targets:
         self.by_code.clear()
         self.modules.clear()
         self._classes.clear()
+        self._compiled = set(_compiled_functions(loaded))
         for value, name, others in _public_names(self.package, loaded):
             self._other_names[name] = others
             if isinstance(value, type):
@@ -95,6 +100,17 @@ class Targets:
             return False
         first, *rest = module.split(".")
         return first == self.package and not any(part in _TESTS or part.startswith("test_") for part in rest)
+
+    def compiles(self, code: types.CodeType) -> bool:
+        """Return whether a code object belongs to a function or module that the package itself compiles, in one of its
+        modules or classes.
+        """
+        return (code.co_filename, function_name(code.co_name)) in self._compiled
+
+    def is_compiled(self, target: Any) -> bool:
+        """Return whether the package compiles a target."""
+        code = _code_of(target) if self._compiled else None
+        return code is not None and self.compiles(code)
 
     def called(self, frame: types.FrameType) -> Called | None:
         """Return the target and the arguments of the call that started this frame; None if the target is not public."""
@@ -170,6 +186,29 @@ def _public_names(package: str, modules: Mapping[str, types.ModuleType]) -> Iter
     for value, names in found.values():
         first, *others = sorted(names, key=lambda name: (name.count("."), len(name)))
         yield value, first, others
+
+
+def _compiled_functions(modules: Mapping[str, types.ModuleType]) -> Iterator[tuple[str, str]]:
+    """Yield the file and name of each function whose compiled form is a variable of a module or a class, such as a
+    function that ``torch.compile`` decorates.
+    """
+    if "torch._dynamo" not in sys.modules:  # without dynamo, nothing has been compiled
+        return
+    for path, module in modules.items():
+        values = list(vars(module).values())
+        classes = [value for value in values if isinstance(value, type) and value.__module__ == path]
+        for value in [*values, *(part for kind in classes for part in list(vars(kind).values()))]:
+            held = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+            if uncompiled(held) is not held and (code := _code_of(held)) is not None:
+                yield code.co_filename, code.co_name
+
+
+def _code_of(target: Any) -> types.CodeType | None:
+    """Return the code of a function or of a module's ``forward``, even if it is compiled."""
+    original = uncompiled(target)
+    function = uncompiled(type(original).forward) if isinstance(original, torch.nn.Module) else original
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, types.CodeType) else None
 
 
 def _methods(kind: type, name: str) -> Iterator[_Entry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -15,7 +16,7 @@ from .item import ExistingItem
 from .run_time import RunTime
 from .verdicts import LIKE_OTHERS, PASSING, Row, rows, table
 
-_SENT = "torch_compile_existing"
+_SENT, _UNKNOWN = "torch_compile_existing", "torch_compile_existing_unknown"
 
 
 class ExistingSession:
@@ -37,12 +38,26 @@ class ExistingSession:
         self._begun = 0
         self._rows: list[Row] = []
         self._why_not = ""
+        self._unknown = ""
         self._baseline: Any = None
         self._deselected: set[str] = set()
 
     @property
     def _is_worker(self) -> bool:
         return hasattr(self._config, "workerinput")
+
+    @pytest.hookimpl(tryfirst=True)  # before pytest-xdist sends the tests to the controller
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Reject a name that does not exist. At this point, conftest files have made the package importable."""
+        unknown = next((name for name in (self._package, *self._patterns) if not is_known(name)), "")
+        if not unknown:
+            return
+        self._unknown = (
+            f"--compile-existing={settings.current.existing}: {unknown} does not exist, or is not importable"
+        )
+        if not self._is_worker:
+            raise pytest.UsageError(self._unknown)
+        session.items.clear()  # a pytest-xdist worker cannot raise the error, so it only reports it
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -80,6 +95,8 @@ class ExistingSession:
                 self._take(*self._selector.results())
             if not self._is_worker and not session.config.option.collectonly:
                 self._rows = rows(self._results, self._left_out, self._package)
+        if self._unknown and not self._is_worker:
+            raise pytest.UsageError(self._unknown)
         if self._rows:
             from .baseline import Baseline
 
@@ -133,19 +150,23 @@ class ExistingSession:
 
     def pytest_sessionfinish(self) -> None:
         """Send the results of a pytest-xdist worker to the controller."""
-        if self._is_worker and self._selector is not None:
+        if self._is_worker and self._unknown:
+            self._config.workeroutput[_UNKNOWN] = self._unknown  # type: ignore[attr-defined]
+        elif self._is_worker and self._selector is not None:
             self._config.workeroutput[_SENT] = pickle.dumps(self._selector.results())  # type: ignore[attr-defined]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Receive the results of a pytest-xdist worker."""
-        sent = getattr(node, "workeroutput", {}).get(_SENT)
+        output = getattr(node, "workeroutput", {})
+        self._unknown = output.get(_UNKNOWN, self._unknown)
+        sent = output.get(_SENT)
         if sent is not None:
             self._take(*pickle.loads(sent))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Write the table of targets."""
-        if self._is_worker:
+        if self._is_worker or self._unknown:
             return
         terminalreporter.section(f"torch.compile: calls to {self._package} in tests")
         if not self._rows:
@@ -191,3 +212,23 @@ def package_and_patterns(given: str) -> tuple[str, tuple[str, ...]]:
         )
     package = packages.pop()
     return package, () if package in patterns else patterns
+
+
+def is_known(pattern: str) -> bool:
+    """Return whether a package, or the part of a pattern before its first wildcard, exists. Names in a package or
+    module that has not been imported count as existing, because the plugin does not import it.
+    """
+    parts = pattern.split(".")
+    value: Any = sys.modules.get(parts[0])
+    if value is None:
+        return importlib.util.find_spec(parts[0]) is not None
+    for number, part in enumerate(parts[1:], 2):
+        if any(character in part for character in "*?["):
+            return True
+        try:
+            if not hasattr(value, part):
+                return importlib.util.find_spec(".".join(parts[:number])) is not None
+            value = getattr(value, part)
+        except ModuleNotFoundError:
+            return False
+    return True

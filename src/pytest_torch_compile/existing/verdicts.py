@@ -40,7 +40,7 @@ _VERDICT_OF: dict[str, str] = {
 }
 SUFFIX = " [compile]"
 LIKE_OTHERS = "earlier checks of this target cover all lines that the call executes, and other targets have priority"
-IDLE = "the calls that ran in eager used no torch operation"
+IDLE = "the calls that ran in eager neither created nor changed a tensor"
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Row:
 
 
 def rows(results: Iterable[Checked], left_out: dict[str, dict[str, int]], package: str) -> list[Row]:
-    """Return a row for each target, except targets whose calls run no torch operation."""
+    """Return a row for each target, except targets whose calls neither create nor change a tensor."""
     by_target: dict[str, list[Checked]] = {name: [] for name in left_out}
     idle: Counter[str] = Counter()
     for one in results:
@@ -88,8 +88,8 @@ def rows(results: Iterable[Checked], left_out: dict[str, dict[str, int]], packag
 
 
 def _row(name: str, results: list[Checked], left_out: dict[str, int], idle: int, package: str) -> Row:
-    """Return the row of a target. ``idle`` is the number of the target's calls that ran in eager and used no torch
-    operation.
+    """Return the row of a target. ``idle`` is the number of the target's calls that ran in eager, and neither created
+    nor changed a tensor.
     """
     checks = sum(one.report is not None for one in results)
     row = Row(name, checks=checks, left_out=sum(left_out.values()), results=results)
