@@ -96,6 +96,7 @@ def test_guarded_region_has_a_limit():
             time.sleep(600)
 
     assert timeout_of(check).location.function == "check"
+    assert failed.value.__suppress_context__  # the message is not preceded by our own exception
 
 
 def test_check_in_a_guard_has_the_time_of_the_guard():

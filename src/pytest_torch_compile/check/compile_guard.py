@@ -9,7 +9,7 @@ from .. import settings
 from .._torch import support
 from ..budget import Budget, as_budget
 from ..events import checking, guard_opens
-from ..findings import CompileUsageError
+from ..findings import CompileCheckFailed, CompileUsageError
 from ..observation import Observation
 from ..reproduce.reproduction import GUARDED
 from . import acceptance
@@ -84,4 +84,7 @@ def compile_guard(
         report.findings = limit.findings
     if settings.current.repro and report.findings:
         report.diagnosis.append(GUARDED)
-    conclude(report)
+    try:
+        conclude(report)
+    except CompileCheckFailed as failed:
+        raise failed from None  # without the exception with which the time limit ended the block
