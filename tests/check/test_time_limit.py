@@ -96,7 +96,13 @@ def test_guarded_region_has_a_limit():
             time.sleep(600)
 
     assert timeout_of(check).location.function == "check"
-    assert failed.value.__suppress_context__  # the message is not preceded by our own exception
+
+
+def test_failure_of_a_region_does_not_mention_the_exception_that_ended_it():
+    with settings.replaced(replace(settings.current, timeout=0.5)), pytest.raises(CompileCheckFailed) as failed:
+        with compile_guard():
+            time.sleep(600)
+    assert failed.value.__suppress_context__
 
 
 def test_check_in_a_guard_has_the_time_of_the_guard():
