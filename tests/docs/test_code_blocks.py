@@ -165,6 +165,7 @@ def test_commands_run(where, command, tmp_path):
     for file in ("tests/test_encoder.py", "tests/test_train.py", "tests/compile/test_compile.py"):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("def test_it(): pass\n")
+    (tmp_path / "mypackage.py").write_text("")
     if words[1] == "diagnose":
         pytest.importorskip("torch")
         page = ROOT / "docs" / "how-to" / "diagnose-a-model.md"
