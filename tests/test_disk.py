@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -35,11 +34,6 @@ def test_pipe_is_written_to(tmp_path):
     reader.join(timeout=10)
     assert read == ["text"]
     assert pipe.is_fifo()
-
-
-def test_device_is_written_to():
-    write_atomically(Path(os.devnull), "text")
-    assert not os.path.isfile(os.devnull)
 
 
 def test_folder_is_refused_with_its_name(tmp_path):

@@ -6,8 +6,12 @@ These private names were checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
+
+import torch
 
 # Prefixes of attributes that dynamo sets on functions and objects. These attributes are not user state. torch 2.15
 # leaves ``fake_device`` on a parameter whose ``.data`` was assigned in compiled code.
@@ -18,6 +22,8 @@ def uncompiled(target: Any) -> Any:
     """If ``target`` is a result of ``torch.compile``, return the callable that was compiled; otherwise, return
     ``target``.
     """
+    if "torch._dynamo" not in sys.modules:  # without dynamo, nothing has been compiled
+        return target
     from torch._dynamo.eval_frame import OptimizedModule
 
     if issubclass(type(target), OptimizedModule):
@@ -30,3 +36,13 @@ def uncompiled(target: Any) -> Any:
     original = marks.get("_torchdynamo_orig_callable")
     # Functions that are marked by torch.compiler.disable have this attribute, too.
     return target if original is None or marks.get("_torchdynamo_disable", False) else uncompiled(original)
+
+
+def run_eagerly(target: Any) -> Callable[..., Any]:
+    """Wrap the target so that the whole target runs eagerly, even if it compiles parts of itself."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch.compiler.set_stance("force_eager"):
+            return target(*args, **kwargs)
+
+    return run

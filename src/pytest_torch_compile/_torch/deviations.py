@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from ..object_text import repr_of
 from ..observation import Deviation, Location
+from .object_text import repr_of
 from .user_lines import is_torch
 
 _CONFIGS = ("torch._dynamo.config", "torch._inductor.config", "torch._functorch.config")

@@ -7,8 +7,8 @@ import traceback
 from itertools import dropwhile, pairwise, takewhile
 
 from ..findings import CompileUsageError
-from ..object_text import message_of
 from ..observation import Location
+from .object_text import message_of
 from .user_lines import OWN_FOLDER, is_of_python, user_location
 
 _REPORT_IT = re.compile(r"\b(report|file|open)\b.*\b(issue|bug)", re.I)

@@ -13,7 +13,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 
-from ..object_text import message_of
+from .object_text import message_of, text_of_error
 
 _NO_MEMORY = re.compile(
     r"(?:CUDA|HIP|XPU|MPS backend) out of memory|CUDA error: out of memory|can't allocate memory"
@@ -68,7 +68,7 @@ def machine_fault(error: BaseException, *, compiling: bool) -> str:
 
 
 def _compiler_fault(error: BaseException) -> str:
-    text = f"{type(error).__name__}: {message_of(error)}"
+    text = text_of_error(error)
     if any(sign in text for sign in _NO_COMPILER):
         return (
             "Inductor found no working C++ compiler: install a compiler (for example g++), set CXX to its path, or "

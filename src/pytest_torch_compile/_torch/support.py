@@ -19,7 +19,7 @@ import torch._dynamo
 from packaging.version import Version
 
 from ..findings import CompileUsageError
-from ..object_text import message_of
+from .object_text import message_of
 
 OLDEST = Version("2.6")
 NEWEST = Version("2.15")

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from ..object_text import message_of
 from ..observation import Location
+from .object_text import message_of
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
 _INSTALLED_TORCH = re.compile("/(site|dist)-packages/(torch|triton)/")

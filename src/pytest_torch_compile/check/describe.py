@@ -15,13 +15,13 @@ import torch
 
 from .. import settings
 from .._torch.breaks import fingerprint
+from .._torch.object_text import ROUTINES, name_of, text_of
 from .._torch.user_lines import is_library, is_torch, module_of
 from ..findings import CallReport
 from ..legs.calls import Call
 from ..legs.targets import Factory, argument_names, called_function, modules_of
 from ..numerics import flatten
 from ..numerics.tree import is_a
-from ..object_text import ROUTINES, name_of, text_of
 from ..observation import Location, Observation
 from ..report import safe_text
 

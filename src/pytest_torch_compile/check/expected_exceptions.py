@@ -9,11 +9,11 @@ from dataclasses import replace
 from .. import advice
 from .._torch import support
 from .._torch.error_text import error_summary, usage_error
+from .._torch.object_text import text_of_error
 from ..budget import Budget
 from ..findings import CompileUsageError, Finding
 from ..legs.calls import Call
 from ..numerics import CallRecord, Comparison
-from ..object_text import message_of
 from ..observation import GraphBreak, Observation
 
 
@@ -26,7 +26,7 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
     wanted = " or ".join(kind.__name__ for kind in call.exceptions)
     if not isinstance(eager.error, call.exceptions):
         error = eager.error
-        does = f"raises {type(error).__name__}: {message_of(error)}" if error else "returns without an exception"
+        does = f"raises {text_of_error(error)}" if error else "returns without an exception"
         text = f"call {eager.number} is expected to raise {wanted}, but eager {does}"
         raise (usage_error(text, eager.error) if eager.error else CompileUsageError(text)) from None
     error = compiled.error

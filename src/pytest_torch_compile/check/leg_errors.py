@@ -13,10 +13,10 @@ from .._torch.deviations import deviations
 from .._torch.error_text import error_summary, usage_error
 from .._torch.guards import parse_guard, readable
 from .._torch.machine_faults import machine_fault
+from .._torch.object_text import message_of
 from .._torch.user_lines import error_location
 from ..findings import CompileUsageError, Finding
 from ..numerics import CallRecord
-from ..object_text import message_of
 from ..observation import Deviation, Location, Observation
 
 

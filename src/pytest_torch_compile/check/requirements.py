@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
+from .._torch.object_text import text_of
 from ..findings import CompileUsageError
 from ..legs.calls import Call
 from ..legs.check_record import Check
 from ..legs.leg import Work
 from ..legs.targets import modules_of
 from ..numerics import flatten
-from ..object_text import text_of
 from .counted_limits import require_countable
 from .steady import require_warmup
 

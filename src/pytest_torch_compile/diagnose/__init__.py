@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from .. import settings
+from .._torch.object_text import text_of_error
 from ..events import doing
 from ..findings import CompileReport, CompileUsageError
-from ..object_text import message_of
 from .break_advice import break_advice
 from .inductor_parts import part_of_inductor
 from .mode_advice import mode_advice
@@ -62,7 +62,7 @@ def diagnosis(report: CompileReport, remake: RepeatableCheck) -> list[str]:
             except OutOfTime:  # a later step may need less time
                 left_out.append(what)
             except Exception as error:  # an error in a diagnosis must never hide the failure
-                said = f"{type(error).__name__}: {message_of(error)}".splitlines()[0]
+                said = text_of_error(error).splitlines()[0]
                 lines.append(f"the search for {what} failed: {said}")
     if left_out:
         lines.append(f"{subject.ended} before it could search for {', '.join(left_out)}: {MORE_TIME}")

@@ -16,6 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from .. import settings
+from .._torch.object_text import message_of
 from .._torch.sandbox import sandbox
 from .._torch.tensor_state import without_torch_function
 from ..check import acceptance
@@ -26,7 +27,6 @@ from ..findings import CompileCheckFailed, CompileReport, CompileUsageError
 from ..legs.calls import Call
 from ..legs.leg import Leg, Work
 from ..legs.reach import reached
-from ..object_text import message_of
 from ..report.failure_text import failure_text
 from .public_targets import Called
 from .recipes import WrittenCall

@@ -7,8 +7,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from .._torch.object_text import text_of_error
 from ..legs.calls import Call
-from ..object_text import message_of
 from .checking import Checked, Line
 from .copied_arguments import MOST_BYTES_IN_ALL, Copied, NotCopied
 from .recipes import WrittenCall
@@ -209,7 +209,7 @@ class Ledger:
     def fail(self, name: str, test: str, error: Exception) -> None:
         """Record that the plugin itself failed before it could check a call."""
         self.targets.setdefault(name, Noticed())
-        said = f"{type(error).__name__}: {message_of(error)}"
+        said = text_of_error(error)
         self.results.append(Checked(name, test, refused=f"the plugin failed: {said}"))
 
     def _keep(self, family: Family, args: Any, kwargs: Mapping[str, Any]) -> None:

@@ -192,8 +192,6 @@ def _compiled_functions(modules: Mapping[str, types.ModuleType]) -> Iterator[tup
     """Yield the file and name of each function whose compiled form is a variable of a module or a class, such as a
     function that ``torch.compile`` decorates.
     """
-    if "torch._dynamo" not in sys.modules:  # without dynamo, nothing has been compiled
-        return
     for path, module in modules.items():
         values = list(vars(module).values())
         classes = [value for value in values if isinstance(value, type) and value.__module__ == path]

@@ -12,6 +12,7 @@ import torch
 
 from .._torch import support
 from .._torch.compiled import uncompiled
+from .._torch.object_text import text_of
 from .._torch.sandbox import Sandbox, sandbox
 from .._torch.trace import TraceObserver
 from ..check.conclude import conclude
@@ -24,7 +25,6 @@ from ..legs.calls import as_calls
 from ..legs.leg import Work
 from ..legs.targets import DynamicDims
 from ..numerics.tolerances import Tolerances, require_tolerances
-from ..object_text import text_of
 from .against_eager import add_comparison
 from .answers import answers_of
 from .building import Artifact, build, eager_results, unsupported

@@ -12,6 +12,7 @@ from .. import advice
 from .._torch import deployment
 from .._torch.error_text import error_summary, usage_error
 from .._torch.machine_faults import machine_fault
+from .._torch.object_text import text_of_error
 from .._torch.sandbox import Sandbox, kept_rng
 from .._torch.user_lines import error_location
 from ..events import doing
@@ -20,7 +21,6 @@ from ..legs.calls import Call
 from ..legs.eager import Eager, eager_run
 from ..legs.leg import Work, World
 from ..legs.targets import DynamicDims, argument_names, mark_dynamic
-from ..object_text import message_of
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def eager_results(work: Work, box: Sandbox) -> Eager:
     """
     eager = eager_run(work, box, beyond_errors=True)
     if (error := eager.records[0].error) is not None:
-        said = f"{type(error).__name__}: {message_of(error)}"
+        said = text_of_error(error)
         raise usage_error(
             f"call 1, from which the artifact is built, raises an exception in eager: {said}", error
         ) from None

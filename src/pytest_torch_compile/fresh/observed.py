@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .._torch.compiled import uncompiled
+from .._torch.object_text import text_of_error
 from .._torch.sandbox import sandbox
 from ..disk import TemporaryFolder
 from ..findings import Finding
@@ -17,7 +18,6 @@ from ..legs.calls import Call
 from ..legs.compiling import Compiling
 from ..legs.leg import Leg, Work, World
 from ..numerics import CallRecord, flatten
-from ..object_text import message_of
 from .process import run_fresh
 
 RUNS = 3  # with CUDA graphs, the first run is a warm-up, the second is recorded, and the third is a replay
@@ -37,7 +37,7 @@ class RaisedInCall(Exception):
     """Raised when a call to the target raises an exception; ``number`` is the number of the call, counted from 1."""
 
     def __init__(self, number: int, error: BaseException) -> None:
-        super().__init__(f"{type(error).__name__}: {message_of(error)}")
+        super().__init__(text_of_error(error))
         self.number, self.error = number, error
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import settings
+from .._torch.object_text import message_of
 from .._torch.process_state import ProcessState
 from .._torch.stuck import place_of
-from ..object_text import message_of
 from ..observation import Location
 from ..ranks.rank import Raised
 from ..ranks.transport import ModulesOfParent

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from .._torch import support
+from .._torch.object_text import name_of, text_of
 from .._torch.random_ops import draw_as_in_eager
 from ..findings import CompileUsageError
-from ..object_text import name_of, text_of
 
 # These backends generate no code.
 TORCHS_OPS = ("eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs")

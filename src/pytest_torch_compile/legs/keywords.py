@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from .._torch.compiled import uncompiled
+from .._torch.object_text import name_of
 from ..findings import CompileUsageError
-from ..object_text import name_of
 from .calls import Call
 from .targets import called_function
 

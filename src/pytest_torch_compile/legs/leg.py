@@ -12,7 +12,9 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
+from .._torch.compiled import run_eagerly
 from .._torch.lazy_libraries import set_up_imported
+from .._torch.object_text import text_of
 from .._torch.process_state import ProcessState
 from .._torch.sandbox import (
     host_rng_state,
@@ -27,7 +29,6 @@ from ..findings import CompileUsageError
 from ..numerics import CallRecord, Flat, Node, flatten
 from ..numerics.aliasing import storage_key
 from ..numerics.sections import arguments_of, sharing_in
-from ..object_text import text_of
 from . import outcome
 from .calls import Call
 from .converted import Convert, convert, with_replacements
@@ -35,7 +36,7 @@ from .cotangents import cotangents
 from .holders import Key, Memory, TensorObject
 from .named_state import NamedState
 from .snapshot import Contents, Snapshot
-from .targets import DynamicDims, Factory, argument_label, argument_names, mark_dynamic, modules_of
+from .targets import DynamicDims, Factory, argument_label, argument_names, mark_dynamic, modules_of, runs_backward
 
 # The prefix that a compiled module adds to parameter names. This prefix is removed, because the function passed as
 # compile= may compile submodules in place.
@@ -67,7 +68,7 @@ class Work:
     @property
     def trains(self) -> bool:
         """Whether the calls run backward."""
-        return self.train is True or callable(self.train)
+        return runs_backward(self.train)
 
 
 class World:
@@ -149,7 +150,7 @@ class Leg:
         self.modules = modules_of(self._target)
         self._start(change)
         self._calls = [with_replacements(call, self._contents.replacements) for call in work.calls]
-        self._called, self._optimizer = _eager(self._target), None
+        self._called, self._optimizer = run_eagerly(self._target), None
         if wrap is not None or work.optimizer is not None:
             with self._own_process(), self.world.in_force(self._contents):
                 self._prepare(wrap)
@@ -390,13 +391,3 @@ def _whole(tensor: Any) -> Any:
         return tensor
     whole = tensor.full_tensor()
     return torch.nn.Parameter(whole, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else whole
-
-
-def _eager(target: Any) -> Callable[..., Any]:
-    """Wrap the target so that the whole target runs eagerly, even if it compiles parts of itself."""
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        with torch.compiler.set_stance("force_eager"):
-            return target(*args, **kwargs)
-
-    return run

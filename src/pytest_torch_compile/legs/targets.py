@@ -71,6 +71,13 @@ def _parts(target: Any) -> Iterator[tuple[str, Any]]:
         yield from ((name, value) for name, value in attributes(target).items() if is_a(value, torch.nn.Module))
 
 
+def runs_backward(train: Any) -> bool:
+    """Return whether the option ``train`` requests a backward pass: it is True or a loss function. The truth value of a
+    loss function is not used, because its class may define ``__bool__`` or ``__len__``.
+    """
+    return train is True or callable(train)
+
+
 def called_function(target: Any) -> Any:
     """Return the Python function or method that runs when the target is called, or the target itself if there is none,
     for example because the target is a partial. The target's ``__getattr__`` is not called.

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from .._torch.object_text import repr_of
 from ..findings import CompileUsageError
-from ..object_text import repr_of
 from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality, has
 
 

@@ -9,8 +9,8 @@ import torch
 
 from .. import advice
 from .._torch.error_text import error_summary
+from .._torch.object_text import message_of
 from ..findings import Finding, FindingKind
-from ..object_text import message_of
 from ..report.failure_text import digits_apart, number
 from .aliasing import aliasing_differences
 from .leaves import LeafVerdict

@@ -10,6 +10,7 @@ import torch
 
 from .._torch import planning
 from .._torch.compiled import uncompiled
+from .._torch.object_text import text_of_error
 from .._torch.planning.fake import CardMode, tensors_made_in
 from .._torch.planning.generated import Generator
 from .._torch.planning.valued import ValuedMode
@@ -19,7 +20,6 @@ from .._torch.warning_filters import calm
 from ..check.describe import call_row, located
 from ..check.expected_exceptions import without_expected
 from ..numerics import CallRecord
-from ..object_text import message_of
 from .cards import Card
 from .fake_leg import FakeLeg
 from .graphs import Planned, add_graphs
@@ -69,7 +69,7 @@ def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:
             try:
                 leg.run(index)
             except Exception as error:
-                mode.unknown.append(f"call {index + 1} in eager code: {type(error).__name__}: {message_of(error)}")
+                mode.unknown.append(f"call {index + 1} in eager code: {text_of_error(error)}")
                 break
     return leg.records, mode.unknown
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import settings
+from .._torch.object_text import text_of
 from ..budget import Budget
 from ..findings import CompileUsageError
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
-from ..object_text import text_of
 from .cards import as_card
 from .completing import created, plan_text
 from .fake_leg import PlanOptions

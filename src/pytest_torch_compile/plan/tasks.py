@@ -10,6 +10,7 @@ import torch
 
 from .._torch import support
 from .._torch.compiled import uncompiled
+from .._torch.object_text import text_of
 from .._torch.planning import COMPILER, VARIABLE, missing
 from ..budget import Budget
 from ..check.describe import rerun_command, target_name
@@ -17,7 +18,6 @@ from ..disk import TemporaryFolder
 from ..findings import CompileUsageError
 from ..fresh.process import Ended, run_fresh
 from ..legs.calls import Call
-from ..object_text import text_of
 from .cards import Card
 from .collect import planned
 from .fake_leg import PlanOptions

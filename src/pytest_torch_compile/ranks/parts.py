@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import distributed
 
-from ..object_text import name_of
+from .._torch.object_text import name_of
 
 
 def on_parts(compile: Callable[[Any], Callable[..., Any]], dim: int = 0) -> Callable[[Any], Callable[..., Any]]:

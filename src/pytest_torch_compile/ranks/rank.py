@@ -18,11 +18,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from .. import settings
+from .._torch.object_text import message_of
 from .._torch.reset import reset_dynamo
 from .._torch.stuck import place_of
 from ..events import listening
 from ..findings import CompileCheckFailed, CompileReport, Finding
-from ..object_text import message_of
 from ..observation import Location
 from .progress import Recorder
 from .transport import ModulesOfParent, pack_value

@@ -19,6 +19,7 @@ import torch
 
 from .. import settings
 from .._torch.breaks import categories
+from .._torch.object_text import text_of_error
 from ..child import end
 from ..diagnose.smallest import parts_of
 from ..diagnose.subject import OutOfTime, RepeatableCheck, Subject
@@ -26,7 +27,6 @@ from ..disk import TemporaryFolder, write_atomically
 from ..events import doing
 from ..findings import SEVERITIES, CompileReport, Finding, Reproduction, categories_of
 from ..legs.leg import Work
-from ..object_text import message_of
 from .definitions import Unwritable
 from .script import TEMPLATE_OF, Script, script
 
@@ -49,7 +49,7 @@ def add_reproduction(report: CompileReport, remake: RepeatableCheck) -> None:
         try:
             written = reproduce(report, remake, Path(settings.current.repro))
         except Exception as error:
-            written = f"no reproduction: {type(error).__name__}: {message_of(error)}".splitlines()[0]
+            written = f"no reproduction: {text_of_error(error)}".splitlines()[0]
     report.reproduction = written if isinstance(written, Reproduction) else None
     report.diagnosis.append(str(written))
 

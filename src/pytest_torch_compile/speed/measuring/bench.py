@@ -13,7 +13,7 @@ from ...findings import CompileUsageError
 from ...legs.calls import Call
 from ...legs.compiling import Compiling
 from ...legs.keywords import clear_keywords, keyword_options
-from ...legs.targets import DynamicDims
+from ...legs.targets import DynamicDims, runs_backward
 from ..sample import PRECISION, SECONDS, Paired, SpeedSample
 from . import kernels, timing
 from .device import device_problems
@@ -62,8 +62,8 @@ class Bench:
         chosen = dict(options) if options is not None else None
         compiling = Compiling("inductor" if backend is None else backend, mode, chosen, dynamic, fullgraph, compile)
         measurable = Measurable(uncompiled(target), Call(args, dict(kwargs or {})), train, optimizer, dynamic_dims)
-        trains = train is True or callable(train)
-        self.what = "train step" if optimizer is not None else "forward and backward" if trains else "forward"
+        step = "forward and backward" if runs_backward(train) else "forward"
+        self.what = step if optimizer is None else "train step"
         self.mode = mode or "default"
         self.device = device_of(measurable.target, args, kwargs)
         self.timer = timing.Timer(self.device)

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
+from ..._torch.object_text import name_of
 from ...findings import CompileUsageError
 from ...legs.calls import Call
 from ...legs.reach import EMPTY, cells, content, lives_in_torch, reached
-from ...object_text import name_of
 
 
 def copied(target: Any, call: Call) -> tuple[Any, Call]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ...legs.targets import modules_of
+from ...legs.targets import modules_of, runs_backward
 
 
 def workload(
@@ -28,7 +28,7 @@ def workload(
     runner = target if compile is None else compile(target)
     # Eager code does not use CUDA graphs, so there is no step to mark.
     new_step = (lambda: None) if compile is None else torch.compiler.cudagraph_mark_step_begin
-    if not (train is True or callable(train) or optimizer is not None):
+    if not (runs_backward(train) or optimizer is not None):
         return _forward(runner, args, kwargs, new_step)
     leaves = [t for t in (*parameters, *tensors_in((args, kwargs))) if t.requires_grad and t.is_leaf]
     backward = _backward_of(train if callable(train) else None)

@@ -95,3 +95,8 @@ def message_of(error: BaseException) -> str:
         return str(error)
     except Exception as other:  # a user's __str__ may raise any exception
         return f"no message, because __str__ raises {name_of(type(other))}"
+
+
+def text_of_error(error: BaseException) -> str:
+    """Return the class and the message of an exception: ``ValueError: wrong``."""
+    return f"{type(error).__name__}: {message_of(error)}"

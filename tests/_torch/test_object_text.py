@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pytest_torch_compile.object_text import message_of, name_of, repr_of, text_of
+from pytest_torch_compile._torch.object_text import message_of, name_of, repr_of, text_of, text_of_error
 
 
 class Silent:
@@ -108,3 +108,4 @@ def test_shown_texts_survive_failing_methods():
     assert repr_of("a" * 100) == f"'{'a' * 76}..."
     assert message_of(Silence()) == "no message, because __str__ raises KeyError"
     assert message_of(ValueError("wrong")) == "wrong"
+    assert text_of_error(ValueError("wrong")) == "ValueError: wrong"
