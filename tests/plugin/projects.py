@@ -42,3 +42,23 @@ def other_process(folder, *options, environment=()):
 
 def lines_with(result, text):
     return [line for line in result.outlines if text in line]
+
+
+# Fixtures in which a check fails, during the setup or the teardown of a test.
+FIXTURES_THAT_CHECK = """
+from pytest_torch_compile import check_compile, compile_guard
+
+@pytest.fixture
+def guarded():
+    with compile_guard(max_graph_breaks=0):
+        yield torch.compile(breaking, backend="eager")
+
+@pytest.fixture
+def before():
+    check_compile(breaking, torch.ones(4))
+
+@pytest.fixture
+def after():
+    yield
+    check_compile(breaking, torch.ones(4))
+"""

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from pytest_torch_compile.check import acceptance  # noqa: E402
-from tests.plugin.projects import lines_with, other_process  # noqa: E402
+from tests.plugin.projects import FIXTURES_THAT_CHECK, lines_with, other_process  # noqa: E402
 
 MINOR = ".".join(torch.__version__.split(".")[:2])
 BREAKS = """
@@ -287,23 +287,9 @@ def test_not_here(compile_check):
     project(source).assert_outcomes(xfailed=6, passed=1)
 
 
-IN_FIXTURES = """
-from pytest_torch_compile import check_compile, compile_guard
-
-@pytest.fixture
-def guarded():
-    with compile_guard(max_graph_breaks=0):
-        yield torch.compile(breaking, backend="eager")
-
-@pytest.fixture
-def before():
-    check_compile(breaking, torch.ones(4))
-
-@pytest.fixture
-def after():
-    yield
-    check_compile(breaking, torch.ones(4))
-
+IN_FIXTURES = (
+    FIXTURES_THAT_CHECK
+    + """
 def test_guarded(guarded):
     guarded(torch.ones(4))
 
@@ -313,6 +299,7 @@ def test_before(before):
 def test_after(after):
     pass
 """
+)
 
 
 def test_breaks_of_fixtures_are_accepted(project):

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.plugin.projects import lines_with  # noqa: E402
+from tests.plugin.projects import FIXTURES_THAT_CHECK, lines_with  # noqa: E402
 
 
 def test_known_failures_are_strict(project):
@@ -151,24 +151,10 @@ def test_one_fails_in_another_way(compile_check, subtests):
     assert len(lines_with(result, "known failure no longer fails; remove its compile_known_failure marker: br")) == 1
 
 
-IN_FIXTURES = """
-from pytest_torch_compile import check_compile, compile_guard
-
+IN_FIXTURES = (
+    FIXTURES_THAT_CHECK
+    + """
 known = pytest.mark.compile_known_failure("known to break")
-
-@pytest.fixture
-def guarded():
-    with compile_guard(max_graph_breaks=0):
-        yield torch.compile(breaking, backend="eager")
-
-@pytest.fixture
-def before():
-    check_compile(breaking, torch.ones(4))
-
-@pytest.fixture
-def after():
-    yield
-    check_compile(breaking, torch.ones(4))
 
 @known
 def test_guarded(guarded):
@@ -191,6 +177,7 @@ def test_mended_guard():
 def test_error_at_teardown(request):
     request.addfinalizer(lambda: 1 / 0)
 """
+)
 
 
 @pytest.mark.parametrize("options", [[], ["-n", "1"]], ids=["alone", "xdist"])
