@@ -43,7 +43,10 @@ def no_default_device_is_left() -> Iterator[None]:
 def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """Keep the modules that sessions in this process import. By default, pytester removes them from ``sys.modules``.
     torch cannot be imported twice, and a second import of a module leaves two objects for it.
+    Let these sessions print the same lines in CI, where pytest does not shorten its summary.
     """
+    for variable in ("CI", "BUILD_NUMBER"):
+        monkeypatch.delenv(variable, raising=False)
     snapshot = SysModulesSnapshot(preserve=lambda name: not name.startswith(("test_", "conftest")))
     monkeypatch.setattr(pytester, "_Pytester__take_sys_modules_snapshot", lambda: snapshot)
     monkeypatch.setattr(pytester, "_sys_modules_snapshot", snapshot)
