@@ -283,6 +283,30 @@ def test_findings_that_differ_in_figures_only_are_equal_without_them():
     assert found[0] == found[1]
 
 
+class TestParts:
+    """Values of tensors that consist of parts can be compared only if the parts have the same shapes."""
+
+    @pytest.mark.parametrize(
+        ("make", "other", "said"),
+        [
+            (lambda: torch.eye(2).to_sparse(), lambda: torch.ones(2, 2).to_sparse(), "output.indices()"),
+            (lambda: torch.eye(2).to_sparse_csr(), lambda: torch.ones(2, 2).to_sparse_csr(), "output.col_indices()"),
+            (lambda: nested(1, 2), lambda: nested(2, 1), "output[0]"),
+            (lambda: nested(1, 2), lambda: nested(1, 2, 2), "output[2]"),
+            (lambda: nested(1, 2, layout=torch.jagged), lambda: nested(2, 1, layout=torch.jagged), "output[0]"),
+        ],
+    )
+    def test_other_shapes_are_a_finding(self, make, other, said):
+        assert outputs(make(), make()) == []
+        kind, text = outputs(make(), other())[0]
+        assert kind == "metadata"
+        assert text.startswith(f"call 1: {said} differs from eager in shape: eager ")
+
+
+def nested(*lengths: int, layout: torch.layout = torch.strided) -> torch.Tensor:
+    return torch.nested.nested_tensor([torch.ones(length) for length in lengths], layout=layout)
+
+
 class TestArguments:
     def write(self, before: Any, eager: Any, compiled: Any) -> list[tuple[str, str]]:
         left = CallRecord(arguments=(before and (eager,), {}), pristine=((before[0],), {}), argument_names=("cache",))

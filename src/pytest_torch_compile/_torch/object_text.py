@@ -12,6 +12,8 @@ import types
 from itertools import islice
 from typing import Any
 
+from .attributes import attributes
+
 ROUTINES = (
     types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType,
     types.WrapperDescriptorType, types.MethodWrapperType, types.ClassMethodDescriptorType,
@@ -30,7 +32,7 @@ def name_of(value: Any) -> str:
         return str(type.__getattribute__(value, "__qualname__"))
     if issubclass(type(value), ROUTINES):
         return str(getattr(value, "__qualname__", None) or value.__name__)
-    stored = _stored(value)
+    stored = attributes(value)
     name = stored.get("__qualname__", stored.get("__name__"))
     return name if type(name) is str else name_of(type(value))
 
@@ -63,17 +65,9 @@ def _text(value: Any, depth: int) -> str:
         items = islice(value.items(), MAX_ITEMS)
         return f"{{{', '.join(f'{_text(key, 0)}: {_text(item, depth - 1)}' for key, item in items)}}}"
     if depth and any("__dataclass_fields__" in vars(base) for base in kind.__mro__):
-        texts = [f"{name}={_text(item, depth - 1)}" for name, item in islice(_stored(value).items(), MAX_ITEMS)]
+        texts = [f"{name}={_text(item, depth - 1)}" for name, item in islice(attributes(value).items(), MAX_ITEMS)]
         return f"{name_of(kind)}({', '.join(texts) or '...'})"
     return f"{name_of(kind)}(...)"
-
-
-def _stored(value: Any) -> dict[str, Any]:
-    """Return the instance dict of an object; empty if the object has none."""
-    try:
-        return dict(object.__getattribute__(value, "__dict__"))
-    except (AttributeError, TypeError):
-        return {}
 
 
 def _is_numpy_scalar(kind: type) -> bool:

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from operator import is_
 from typing import Any
 
 import torch
 from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from .attributes import attributes, same_values, set_attributes
 
 _BY_ROW = (torch.sparse_csr, torch.sparse_bsr)
 _BY_COLUMN = (torch.sparse_csc, torch.sparse_bsc)
@@ -204,7 +205,7 @@ class TensorState:
                 tensor.is_leaf,
                 tensor.grad if tensor.is_leaf else None,
                 None if wrapper or tensor.is_inference() else tensor._version,
-                dict(object.__getattribute__(tensor, "__dict__")),
+                attributes(tensor),
                 hooks,
                 tuple(None if hook is None else dict(hook) for hook in hooks),  # type: ignore[arg-type]
             )
@@ -254,10 +255,8 @@ class TensorState:
                 tensor.requires_grad_(self.requires_grad)
             if tensor.is_leaf and tensor.grad is not self.grad:
                 tensor.grad = self.grad
-            attributes = object.__getattribute__(tensor, "__dict__")
-            if not same_values(attributes, self.attributes):
-                attributes.clear()
-                attributes.update(self.attributes)
+            if not same_values(attributes(tensor), self.attributes):
+                set_attributes(tensor, self.attributes)
             self._put_hooks(tensor, now)
             if self.version is not None and tensor._version != self.version:
                 set_version(tensor, self.version)
@@ -277,11 +276,6 @@ class TensorState:
 def is_lazy_kind(kind: type) -> bool:
     """Return whether a class is for lazy tensors, which have no data until they are initialized."""
     return issubclass(kind, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer))
-
-
-def same_values(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
-    """Return whether two dicts contain the same objects under the same keys in the same order."""
-    return len(one) == len(other) and all(map(is_, one, other)) and all(map(is_, one.values(), other.values()))
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:

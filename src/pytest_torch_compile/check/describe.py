@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from .. import settings
+from .._torch.attributes import is_a
 from .._torch.breaks import fingerprint
 from .._torch.object_text import ROUTINES, name_of, text_of
 from .._torch.user_lines import is_library, is_torch, module_of
@@ -21,7 +22,6 @@ from ..findings import CallReport
 from ..legs.calls import Call
 from ..legs.targets import Factory, argument_names, called_function, modules_of
 from ..numerics import flatten
-from ..numerics.tree import is_a
 from ..observation import Location, Observation
 from ..report import safe_text
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
+from .._torch.attributes import is_a
 from ..legs.calls import Call
 from ..legs.reach import PLAIN
-from ..numerics.tree import is_a
 
 # The limits in bytes: for one call, and for all calls of a run together.
 MOST_BYTES = 1 << 20

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from .. import __name__ as OWN
+from .._torch.attributes import is_a
 from .._torch.callers import CALLS_WHILE
-from ..numerics.tree import is_a
 
 # Code that these modules call is being traced, differentiated or timed.
 _REFUSED = {

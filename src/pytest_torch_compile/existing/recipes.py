@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..numerics.tree import is_a
+from .._torch.attributes import is_a
 from .public_targets import Called
 
 _MOST_ITEMS = 32

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
+from .._torch.attributes import attributes, is_a
 from ..legs.reach import PLAIN, container_kind, is_open, items
-from ..numerics.tree import attributes, is_a
 
 _DEEPEST = 6
 _MOST_ITEMS = 256

@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .._torch.attributes import has
 from .._torch.object_text import text_of
 from ..findings import CompileUsageError
-from ..numerics.tree import has
 
 ContextFactory = Callable[[], AbstractContextManager[Any]]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import functools
-import threading
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,9 +13,9 @@ from typing import Any, Protocol
 
 import torch
 
-from .._torch.tensor_state import Extent, TensorState, below_subclasses, extent, holds, pieces, same_values
-from ..numerics.class_cache import cached_by_class
-from ..numerics.tree import attributes, is_a
+from .._torch.attributes import attributes, is_a, same_values, set_attributes
+from .._torch.class_cache import cached_by_class
+from .._torch.tensor_state import Extent, TensorState, below_subclasses, extent, holds, pieces
 from .file_copies import FileCopy
 from .reach import EMPTY, container_kind, is_open, items
 from .stateful import stateful
@@ -128,8 +127,6 @@ class Attributes:
     def __init__(self, value: Any) -> None:
         self.value = value
         self.key = ("attributes", id(value))
-        # The methods of ``object`` cannot access the attributes of a ``threading.local``.
-        self._base: Any = threading.local if is_a(value, threading.local) else object
 
     def has(self, content: tuple[type, dict[str, Any]]) -> bool:
         """Return whether the object has this class and exactly these attributes with these values."""
@@ -144,27 +141,12 @@ class Attributes:
         kind, held = content
         if type(self.value) is not kind:
             object.__setattr__(self.value, "__class__", kind)
-        now = attributes(self.value)
-        for name in now.keys() - held.keys():
-            self._base.__delattr__(self.value, name)
-        for name, attribute in held.items():
-            if name not in now or now[name] is not attribute:
-                self._base.__setattr__(self.value, name, attribute)
-        _reorder(self.value, held)
+        set_attributes(self.value, held)
 
     def replaced(self, content: tuple[type, dict[str, Any]], replace: Replace) -> tuple[type, dict[str, Any]]:
         """Return the class, and the attributes with ``replace`` applied to each value."""
         held = _replaced_values(content[1], replace)
         return content if held is content[1] else (content[0], held)
-
-
-def _reorder(value: Any, held: dict[str, Any]) -> None:
-    """Restore the order of ``__dict__``, because an attribute that is deleted and set again moves to the end."""
-    table = getattr(value, "__dict__", None)
-    if type(table) is dict and list(table) != [name for name in held if name in table]:
-        ordered = {name: held[name] for name in held if name in table}
-        table.clear()
-        table.update(ordered)
 
 
 def _replaced_values(held: dict[str, Any], replace: Replace) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..numerics.tree import is_a
+from .._torch.attributes import is_a
 from .holders import Attributes, ClassAttributes, Holder, Items, Variable
 from .reach import EMPTY
 from .snapshot import Snapshot

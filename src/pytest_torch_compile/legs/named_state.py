@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from .._torch.attributes import is_a
 from .._torch.user_lines import is_own
-from ..numerics.tree import is_a
 from .holders import ClassAttributes, Variable, closed_over, global_variable, is_mutable
 from .late_imports import LateImport
 from .reach import cells, lives_in_torch, reached

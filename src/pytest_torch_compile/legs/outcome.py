@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
+from .._torch.attributes import is_a, same_values
 from .._torch.machine_faults import machine_fault
-from .._torch.tensor_state import is_plain, is_wrapper, same_values
+from .._torch.tensor_state import is_plain, is_wrapper
+from .._torch.trees import waited
 from ..numerics import CallRecord, Flat, Node
-from ..numerics.tree import is_a
 from .calls import Call
 from .holders import ClassAttributes, Key, is_mutable
 from .reach import cells, is_plain_key, is_table_of_python, items, parts
@@ -209,10 +210,12 @@ def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
 
 def while_it_lasts(flat: Flat, snapshot: Snapshot) -> Flat:
     """Return the structure with a copy in place of each tensor whose data is not in one storage, such as a sparse
-    tensor. Call this function before the tensors' state is restored.
+    tensor, and with the results of collectives that had not finished. Call this function before the tensors' state is
+    restored.
     """
 
     def copied(tensor: torch.Tensor) -> torch.Tensor:
+        tensor = waited(tensor)
         if is_plain(tensor) or is_lazy(tensor) or not (snapshot.is_noted(tensor) and is_readable(tensor, snapshot)):
             return tensor
         return tensor.detach().clone().requires_grad_(tensor.requires_grad)

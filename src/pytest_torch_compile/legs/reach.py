@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 
+from .._torch.attributes import attributes, is_a
+from .._torch.class_cache import cached_by_class
 from .._torch.compiled import DYNAMOS_OWN
 from .._torch.tensor_state import without_torch_function
 from .._torch.user_lines import is_torch
-from ..numerics.class_cache import cached_by_class
-from ..numerics.tree import attributes, is_a
 
 EMPTY: Any = object()
 """Marks a variable that has no value."""
@@ -146,7 +146,7 @@ def _tensor_parts(tensor: torch.Tensor) -> Parts:
         hooks = [hook for name in _TENSOR_HOOKS for hook in (getattr(tensor, name) or {}).values()]
     if grad is not None:
         yield ".grad", grad
-    for name, value in object.__getattribute__(tensor, "__dict__").items():
+    for name, value in attributes(tensor).items():
         if not str(name).startswith(DYNAMOS_OWN):
             yield f".{name}", value
     yield from ((f".hook {i}", hook) for i, hook in enumerate(hooks))

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..numerics.tree import is_a
+from .._torch.attributes import is_a
 
 _EXAMPLES: tuple[Any, ...] = (
     iter([]), iter(()), iter(range(0)), iter(""), iter({}), iter({}.values()), iter({}.items()), iter(set()),

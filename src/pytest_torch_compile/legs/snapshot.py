@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
+from .._torch.attributes import is_a
 from .._torch.machine_faults import machine_fault
 from .._torch.tensor_state import (
     Extent,
@@ -29,7 +30,6 @@ from .._torch.tensor_state import (
     viewed,
     without_torch_function,
 )
-from ..numerics.tree import is_a
 from .file_copies import FileCopies
 from .holders import Holder, Key, Memory, TensorObject, Variable, holders_of
 from .reach import reached

@@ -20,8 +20,8 @@ from typing import Any
 
 import torch
 
-from ..numerics.class_cache import cached_by_class
-from ..numerics.tree import is_a
+from .._torch.attributes import is_a
+from .._torch.class_cache import cached_by_class
 
 
 @dataclass

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
+from .._torch.attributes import attributes, is_a
 from .._torch.dynamic import mark_dynamic_dim, mark_unbacked_dim
 from ..findings import CompileUsageError
 from ..numerics import flatten
-from ..numerics.tree import attributes, is_a
 from .calls import Call
 from .reach import EMPTY, cells, content
 

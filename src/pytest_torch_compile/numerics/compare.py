@@ -13,7 +13,7 @@ from .containers import as_tensor, is_below, plain_leaf_difference, structure_di
 from .extra_runs import ExtraRuns
 from .leaves import Judgement, LeafVerdict, Pair, judge_pairs
 from .measure import bitwise_equal
-from .metadata import MetadataDifference, metadata_differences, plain_tensors
+from .metadata import MetadataDifference, metadata_differences, part_differences, plain_tensors
 from .record import CallRecord
 from .sections import GRADIENTS, SECTIONS, SectionName, before_the_call, section
 from .tolerances import Tolerances
@@ -149,12 +149,16 @@ def _metadata(name: SectionName, sides: Sides, tolerances: Tolerances) -> dict[s
     """Return the differences in tensor metadata, by path."""
     # The strides of gradients are not compared, because torch chooses them, in eager and in compiled code.
     is_value = name not in GRADIENTS
-    differences = {
-        path: metadata_differences(left, right, strides=tolerances.strides and is_value, requires_grad=is_value)
-        for path, left, right in _common(sides)
-        if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)
-    }
-    return {path: found for path, found in differences.items() if found}
+    differences: dict[str, list[MetadataDifference]] = {}
+    for path, left, right in _common(sides):
+        if not (isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)):
+            continue
+        strides = tolerances.strides and is_value
+        if found := metadata_differences(left, right, strides=strides, requires_grad=is_value):
+            differences[path] = found
+        else:
+            differences |= part_differences(left, right, path)
+    return differences
 
 
 def _common(sides: Sides) -> Iterator[tuple[str, object, object]]:

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
+from .._torch.attributes import has
 from .._torch.object_text import repr_of
 from ..findings import CompileUsageError
-from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality, has
+from .tree import FUNCTIONS, KEYS, Flat, Node, data_attributes, defines_equality
 
 
 def structure_differences(eager: Flat, compiled: Flat) -> Iterator[tuple[str, str]]:

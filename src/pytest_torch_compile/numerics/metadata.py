@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .._torch.float_types import is_packed
-from .._torch.trees import is_traceable_wrapper_subclass
+from .._torch.trees import inner_tensors, is_traceable_wrapper_subclass, waited
 from ..findings import CompileUsageError
 
 PADDING_BYTES = 128  # Inductor pads rows to multiples of at most this many bytes
@@ -48,6 +48,26 @@ def metadata_differences(
         if not same and not (compiled.device.type != "cpu" and rows_are_padded(eager, compiled)):
             checked.append(MetadataDifference("strides", tuple(eager.stride()), tuple(compiled.stride())))
     return [difference for difference in checked if difference.eager != difference.compiled]
+
+
+def part_differences(eager: torch.Tensor, compiled: torch.Tensor, path: str) -> dict[str, list[MetadataDifference]]:
+    """Return the differences in shape and dtype between the strided tensors that contain the values of two sparse,
+    nested or quantized tensors, or of two wrappers, by path. Values can be compared only between tensors of the same
+    shape and dtype.
+    """
+    is_single = eager.layout is torch.strided and not (eager.is_nested or eager.is_quantized)
+    if eager is compiled or (is_single and not is_traceable_wrapper_subclass(eager)):
+        return {}
+    parts, others = plain_tensors(eager, path), plain_tensors(compiled, path)
+    found: dict[str, list[MetadataDifference]] = {}
+    for name in {**parts, **others}:
+        sides = parts.get(name), others.get(name)
+        for what in ("shape", "dtype"):
+            left, right = ("missing" if part is None else getattr(part, what) for part in sides)
+            if left != right and name not in found:
+                shown = [tuple(value) if isinstance(value, torch.Size) else value for value in (left, right)]
+                found[name] = [MetadataDifference(what, *shown)]
+    return found
 
 
 def _shape(tensor: torch.Tensor) -> tuple[int, ...] | str:
@@ -90,12 +110,12 @@ def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
     Raises:
         CompileUsageError: If a tensor has a layout that cannot be compared.
     """
+    tensor = waited(tensor)
     if is_traceable_wrapper_subclass(tensor) and not tensor.is_nested:
-        inner, _ = tensor.__tensor_flatten__()
         return {
             name: part
-            for attribute in inner
-            for name, part in plain_tensors(getattr(tensor, attribute), f"{path}.{attribute}").items()
+            for attribute, inner in inner_tensors(tensor).items()
+            for name, part in plain_tensors(inner, f"{path}.{attribute}").items()
         }
     if tensor.device.type == "meta":
         return {}

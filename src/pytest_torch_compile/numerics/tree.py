@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import threading
 import types
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from typing import Any
 
 import torch
 
-from .class_cache import cached_by_class
+from .._torch.attributes import attributes, has, is_a
 
 KEYS = "keys "
 FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, types.ModuleType)
@@ -132,18 +130,6 @@ def _key(position: int, key: Any) -> tuple[Any, bool]:
     return (key, True) if whole else (f"{type(key).__name__} {position}", False)
 
 
-def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
-    """Return whether an object is an instance of a class. Unlike ``isinstance``, this function does not evaluate the
-    object's ``__class__``.
-    """
-    return issubclass(type(value), kinds)
-
-
-def has(kind: type, name: str) -> bool:
-    """Return whether a class has an attribute, without calling its metaclass's ``__getattr__``."""
-    return any(name in base.__dict__ for base in kind.__mro__)
-
-
 def is_mapping(value: Any) -> bool:
     """Return whether a value is a mapping, or has the methods of a mapping."""
     if is_a(value, type):
@@ -154,29 +140,6 @@ def is_mapping(value: Any) -> bool:
 def defines_equality(value: Any) -> bool:
     """Return whether the value's class, or a base class other than ``object``, defines ``__eq__``."""
     return any("__eq__" in kind.__dict__ for kind in type(value).__mro__[:-1])
-
-
-def attributes(value: Any) -> dict[str, Any]:
-    """Return the instance attributes of an object, from ``__dict__`` and ``__slots__``, in order of assignment.
-
-    The attributes are read without calling properties or ``__getattr__`` of the class.
-    """
-    base: Any = threading.local if is_a(value, threading.local) else object
-    try:
-        by_name = dict(base.__getattribute__(value, "__dict__"))
-    except (AttributeError, TypeError):
-        by_name = {}
-    for slot in _slots(type(value)):
-        with suppress(AttributeError):  # the slot has no value
-            by_name[slot.__name__] = slot.__get__(value, type(value))
-    return by_name
-
-
-@cached_by_class
-def _slots(kind: type) -> list[types.MemberDescriptorType]:
-    """Return the descriptors of the slots of a class and its base classes."""
-    entries = [entry for base in kind.__mro__ if "__slots__" in base.__dict__ for entry in base.__dict__.values()]
-    return [entry for entry in entries if type(entry) is types.MemberDescriptorType]
 
 
 def data_attributes(value: Any) -> dict[str, Any]:
