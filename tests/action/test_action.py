@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,11 +69,17 @@ def job(tmp_path):
     around = steps_runner.clean_environment() | _interpreter(tmp_path)
     around |= {"RUNNER_ENVIRONMENT": "github-hosted", "GITHUB_REPOSITORY": "me/mine", "GITHUB_SHA": "c" * 40}
 
-    def start(code: str, event: dict | None = None, variables: dict | None = None, **inputs: str):
+    def start(
+        code: str,
+        event: dict | None = None,
+        variables: dict | None = None,
+        github: Path | None = None,
+        **inputs: str,
+    ):
         (workspace / "test_it.py").write_text(code, encoding="utf-8")
         (tmp_path / "event.json").write_text(json.dumps(event or {}))
         more = {"GITHUB_EVENT_PATH": str(tmp_path / "event.json"), **(variables or {})}
-        return steps_runner.run(workspace, temporary, around | more, **inputs)
+        return steps_runner.run(workspace, temporary, around | more, github=github, **inputs)
 
     start.workspace, start.temporary = workspace, temporary
     return start
@@ -122,10 +129,60 @@ def test_a_failing_suite_is_published_and_red_at_the_last_step_only(job):
     assert "one break" in done.summary
 
 
-def test_the_next_run_starts_with_the_history_of_the_last(job):
-    job(PASSING)
-    done = job(PASSING)
-    assert len(json.loads(Path(done.outputs["json-path"]).read_text())["history"]) == 2
+def test_the_next_run_starts_with_the_history_of_the_last_also_on_another_machine(job):
+    github = job.temporary.parent / "github"
+    for run, name in enumerate(("GitHub Actions 12", "GitHub Actions 7")):
+        done = job(PASSING, variables={"RUNNER_NAME": name, "GITHUB_RUN_ID": str(run)}, github=github)
+        report = json.loads(Path(done.outputs["json-path"]).read_text())
+        shutil.rmtree(job.temporary)
+        job.temporary.mkdir()
+    assert done["Restore compiled code"].outputs["cache-matched-key"].endswith("-0-1")
+    assert len(report["history"]) == 2
+
+
+@pytest.fixture
+def keys(monkeypatch):
+    """The prefix and the key of a job's cache, without an environment."""
+    found = environment.Environment("python", "2.13.0+cpu", "0.1.0")
+    monkeypatch.setattr(environment.Setup, "existing", lambda setup: found)
+    monkeypatch.setattr(environment.Setup, "complete", lambda setup, active: active)
+
+    def of(variables: dict[str, str], **inputs: str) -> tuple[str, str]:
+        outputs = {}
+        with monkeypatch.context() as changed:
+            changed.setattr(steps.runner, "set_outputs", outputs.update)
+            for name, value in {"RUNNER_TEMP": "/temp", "GITHUB_RUN_ID": "5", **variables}.items():
+                changed.setenv(name, value)
+            steps.install(action_inputs.Inputs(**inputs))
+        return outputs["cache-prefix"], outputs["cache-key"]
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("variables", "inputs"),
+    [
+        ({}, {"shard": "1/2"}),
+        ({}, {"report_name": "torch-compile-report-1"}),
+        ({}, {"working_directory": "python"}),
+        ({"GITHUB_JOB": "other"}, {}),
+        ({"GITHUB_WORKFLOW": "other, workflow"}, {}),
+    ],
+    ids=str,
+)
+def test_jobs_do_not_restore_what_another_job_kept(variables, inputs, keys):
+    (prefix, key), (other_prefix, other_key) = keys({}), keys(variables, **inputs)
+    assert key.startswith(prefix) and other_key.startswith(other_prefix)
+    assert not other_key.startswith(prefix) and not key.startswith(other_prefix)
+    assert re.fullmatch(r"[A-Za-z0-9._-]{1,100}", other_key)
+
+
+def test_code_that_was_compiled_for_another_cpu_is_not_used(ran, monkeypatch):
+    folders = []
+    for flags in ("fpu avx2", "fpu avx2 avx512f", "fpu avx2"):
+        monkeypatch.setattr(steps, "_cpu", lambda flags=flags: [flags])
+        folders += [word for word in steps.pytest_arguments(action_inputs.Inputs()) if "cache" in word]
+    assert folders[0] == folders[2] != folders[1]
 
 
 def test_hostile_names_and_output_reach_nothing(job):
@@ -272,9 +329,10 @@ def test_a_plan_needs_the_default_build_of_torch(job, uv_log):
     assert not [line for line in uv_log() if "--torch-backend" in line]
 
 
-def test_a_plan_is_passed_to_the_tests_and_to_the_comparison(monkeypatch, tmp_path):
-    given = action_inputs.Inputs(plan="RTX 4090", compare_with="HEAD", tests=("tests",), working_directory=".")
-    ran = []
+@pytest.fixture
+def ran(monkeypatch, tmp_path):
+    """The commands that a step runs, which do nothing."""
+    commands = []
     monkeypatch.setenv("RUNNER_TEMP", str(tmp_path))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     monkeypatch.setenv("TORCH_COMPILE_PYTHON", sys.executable)
@@ -282,11 +340,28 @@ def test_a_plan_is_passed_to_the_tests_and_to_the_comparison(monkeypatch, tmp_pa
     monkeypatch.setattr(
         steps.strangers,
         "run",
-        lambda command, *_, **__: ran.append(command) or subprocess.CompletedProcess(command, 0, b""),
+        lambda command, *_, **__: commands.append(command) or subprocess.CompletedProcess(command, 0, b""),
     )
+    return commands
+
+
+def test_a_plan_is_passed_to_the_tests_and_to_the_comparison(ran):
+    given = action_inputs.Inputs(plan="RTX 4090", compare_with="HEAD", tests=("tests",), working_directory=".")
     assert "--compile-plan=RTX 4090" in steps.pytest_arguments(given)
     assert steps.compare(given) == 0
     assert ran[0][-3:] == ["HEAD", "--compile-plan=RTX 4090", "tests"]
+
+
+@pytest.mark.parametrize("step", [steps.compare, steps.releases])
+def test_comparisons_run_once_and_not_in_each_shard(step, ran, capsys):
+    given = {"torch_old": "2.11.0", "compare_with": "HEAD"}
+    assert step(action_inputs.Inputs(shard="2/3", **given)) == 0
+    assert not ran
+    assert re.match(
+        r"shard 1 makes the comparison of (revisions|torch releases), for all tests\n", capsys.readouterr().out
+    )
+    assert step(action_inputs.Inputs(shard="1/3", **given)) == 0
+    assert ran
 
 
 @pytest.mark.parametrize(
@@ -312,17 +387,16 @@ def test_a_cache_at_a_url_is_loaded_and_saved_by_pytest_itself(job):
     assert done["Restore compiled code"].outcome == done["Keep compiled code"].outcome == "skipped"
 
 
-def test_the_tests_that_are_chosen_are_those_of_both_releases(monkeypatch, tmp_path):
-    given = action_inputs.Inputs(
-        torch_old="2.11.0", tests=("tests",), select="--old or vit", extra_args=("-m", "quick"), working_directory="."
-    )
-    ran = []
-    monkeypatch.setenv("RUNNER_TEMP", str(tmp_path))
-    monkeypatch.setenv("TORCH_COMPILE_PYTHON", sys.executable)
-    monkeypatch.setattr(
-        steps.strangers, "run", lambda command, *_: ran.append(command) or subprocess.CompletedProcess(command, 0)
-    )
-    assert steps.releases(given) == 0
+CHOSEN = {"tests": ("tests",), "select": "--old or vit", "extra_args": ("-m", "quick")}
+
+
+def test_the_tests_that_are_chosen_are_those_of_both_revisions(ran):
+    assert steps.compare(action_inputs.Inputs(compare_with="HEAD", **CHOSEN)) == 0
+    assert ran[0][-6:] == ["--against", "HEAD", "-k--old or vit", "-m", "quick", "tests"]
+
+
+def test_the_tests_that_are_chosen_are_those_of_both_releases(ran):
+    assert steps.releases(action_inputs.Inputs(torch_old="2.11.0", **CHOSEN)) == 0
     words = ran[0][ran[0].index("torch") + 1 :]
     parser = argparse.ArgumentParser(allow_abbrev=False)
     command.add_options(parser)

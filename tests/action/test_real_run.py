@@ -68,7 +68,7 @@ def job(tmp_path: Path):
     around.pop("PYTHONPATH", None)
     # The build finds its requirements in the environment, and nothing is looked up.
     around |= {"UV_NO_BUILD_ISOLATION": "1", "UV_OFFLINE": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1"}
-    around |= {"RUNNER_ENVIRONMENT": "github-hosted", "GITHUB_REPOSITORY": "me/encoders", "RUNNER_NAME": "hosted"}
+    around |= {"RUNNER_ENVIRONMENT": "github-hosted", "GITHUB_REPOSITORY": "me/encoders"}
     machines = iter(range(9))
 
     def start(model: str, path: str = around["PATH"], **inputs: str) -> steps_runner.Job:
@@ -81,6 +81,7 @@ def job(tmp_path: Path):
         (temporary / "event.json").write_text("{}")
         environment = new_environment(temporary / "environment")
         more = {"GITHUB_EVENT_PATH": str(temporary / "event.json"), "GITHUB_RUN_ID": str(machine)}
+        more |= {"RUNNER_NAME": f"GitHub Actions {machine}"}
         more |= {"PATH": f"{environment / 'bin'}:{path}", "VIRTUAL_ENV": str(environment)}
         return steps_runner.run(
             workspace, temporary, around | more, github=tmp_path / "github", tests="tests/compile", **inputs

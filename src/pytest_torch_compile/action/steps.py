@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import platform
 import re
@@ -50,8 +52,9 @@ def install(inputs: Inputs) -> int:
     chosen = setup.make(_work("environment")) if active is None else setup.complete(active)
     found = f"torch {chosen.torch} in {chosen.python}, pytest-torch-compile {chosen.plugin}"
     runner.say(safe_text.terminal(found))
-    parts = ["torch-compile", platform.system(), platform.machine(), chosen.torch, os.environ.get("RUNNER_NAME", "")]
-    prefix = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([*parts, inputs.shard])).strip("-")
+    system = f"torch-compile-{platform.system()}-{platform.machine()}-{chosen.torch}"
+    # Not the runner's name: hosted and ephemeral runners have a new name in each run.
+    prefix = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', system)}-{_digest(_job(inputs))}"
     run = f"{os.environ.get('GITHUB_RUN_ID', '0')}-{os.environ.get('GITHUB_RUN_ATTEMPT', '1')}"
     keys = {"cache-prefix": f"{prefix}-", "cache-key": f"{prefix}-{run}"}
     # A run for a privileged event must not save a cache: it may have run a fork's code, and runs on the main branch
@@ -89,7 +92,7 @@ def pytest_arguments(inputs: Inputs) -> list[str]:
     """Return the arguments for pytest. Only the input ``extra-args`` can add options."""
     # Compiled code from a fork must not be written to a folder or bucket that other runs read.
     kept = "false" if forks.is_fork(os.environ) and inputs.cache != "true" else inputs.cache
-    cache = {"true": str(_work("cache") / "inductor"), "false": ""}.get(kept, kept)
+    cache = {"true": str(_work("cache") / f"inductor-{_digest(_cpu())}"), "false": ""}.get(kept, kept)
     perf = "" if inputs.perf == "off" else inputs.perf
     values = {"report": str(_work("report")), "cache": cache, "perf": perf, "plan": inputs.plan}
     values["baselines"] = inputs.baselines
@@ -104,15 +107,14 @@ def compare(inputs: Inputs) -> int:
     """If the input ``compare-with`` is set, compare the speed of this checkout with the speed of another revision. If
     the input ``plan`` is also set, and there is no CUDA device, compare planned counts instead.
     """
-    if not inputs.compare_with:
+    if not inputs.compare_with or _left_to_first_shard(inputs, "comparison of revisions"):
         return 0
     folder = _folder(inputs)
     revision = _fetched(inputs.compare_with, folder)
     python = os.environ["TORCH_COMPILE_PYTHON"]
     plan = [f"--compile-plan={inputs.plan}"] if inputs.plan else []
     command = [python, "-m", "pytest_torch_compile.cli", "compare", "--against", revision, *plan]
-    command += inputs.tests or (".",)
-    done = strangers.run(command, folder, capture=True)
+    done = strangers.run([*command, *_selection(inputs)], folder, capture=True)
     text = done.stdout.decode("utf-8", "replace")
     write_atomically(_work("report") / "compare.txt", text)
     shown = "\n".join(safe_text.markdown_block(text.splitlines()[-200:]))
@@ -124,16 +126,14 @@ def releases(inputs: Inputs) -> int:
     """If the input ``torch-old`` is set, also run the tests under this older torch release, and report failures that
     occur only under the newer release.
     """
-    if not inputs.torch_old:
+    if not inputs.torch_old or _left_to_first_shard(inputs, "comparison of torch releases"):
         return 0
     folder, output, python = _folder(inputs), _work("report"), os.environ["TORCH_COMPILE_PYTHON"]
     options = ["--old", inputs.torch_old, "--new", python, "--output", str(output)]
     options += [f"--install=-e .[{inputs.extras.replace(' ', '')}]"] if inputs.extras else []
-    # A single argument, which cannot add another option.
-    options += [f"-k{inputs.select}"] if inputs.select else []
-    command = [python, "-m", "pytest_torch_compile.cli", "torch", *options, *inputs.extra_args]
+    command = [python, "-m", "pytest_torch_compile.cli", "torch", *options, *_selection(inputs)]
     # The environment is not kept for later jobs, because it is created from this checkout.
-    done = strangers.run([*command, *inputs.tests], folder, {"XDG_CACHE_HOME": str(_work("environments"))})
+    done = strangers.run(command, folder, {"XDG_CACHE_HOME": str(_work("environments"))})
     if (page := output / "triage.md").exists():
         fits = page.stat().st_size < runner.summary_room() // 2  # leave space for the report
         runner.add_summary(
@@ -142,6 +142,23 @@ def releases(inputs: Inputs) -> int:
             else "For the comparison of torch releases, see triage.md in the artifact.\n"
         )
     return done.returncode
+
+
+def _selection(inputs: Inputs) -> list[str]:
+    """Return the arguments that select the tests of a comparison, for a command that passes them to pytest."""
+    # A single argument, which cannot add another option.
+    select = [f"-k{inputs.select}"] if inputs.select else []
+    return [*select, *inputs.extra_args, *inputs.tests]
+
+
+def _left_to_first_shard(inputs: Inputs, what: str) -> bool:
+    """Return whether another shard makes a comparison. The first shard compares all tests, because the two sides of a
+    comparison can have different tests, and would be split differently.
+    """
+    if not inputs.shard or int(inputs.shard.partition("/")[0]) == 1:
+        return False
+    runner.say(f"shard 1 makes the {what}, for all tests")
+    return True
 
 
 def _fetched(revision: str, folder: Path) -> str:
@@ -196,6 +213,25 @@ def _setup(inputs: Inputs) -> Setup:
 
 def _folder(inputs: Inputs) -> Path:
     return Path(os.environ.get("GITHUB_WORKSPACE", ".")) / inputs.working_directory
+
+
+def _job(inputs: Inputs) -> list[str]:
+    """Return what tells this use of the action apart from others in the repository, but is the same in each run."""
+    workflow = [os.environ.get(name, "") for name in ("GITHUB_WORKFLOW", "GITHUB_JOB")]
+    return [*workflow, inputs.working_directory, inputs.report_name, inputs.shard]
+
+
+def _cpu() -> list[str]:
+    """Return a description of the instructions that this machine's CPU supports."""
+    # Inductor compiles C++ code with -march=native, but its cache key does not contain all instructions of the CPU.
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text(errors="replace").splitlines() if about.exists() else []
+    return [platform.processor(), *[line for line in lines if re.match(r"(flags|Features)\s*:", line)][:1]]
+
+
+def _digest(parts: Sequence[str]) -> str:
+    # Of fixed length, so that no key starts with the prefix of another job.
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def _work(name: str) -> Path:
