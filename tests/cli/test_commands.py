@@ -207,14 +207,25 @@ def test_help_has_no_marks(arguments, capsys):
     assert "``" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("given", [["--against", "main", "tests"], ["--against=main", "tests"]])
-def test_compare_with_a_revision_is_of_speed(given, monkeypatch):
+@pytest.mark.parametrize("revision", [["--against", "main"], ["--against=main"]])
+@pytest.mark.parametrize("place", [0, 2, 4])
+def test_compare_with_a_revision_is_of_speed(revision, place, monkeypatch):
     from pytest_torch_compile.speed import revisions
 
     taken = []
-    monkeypatch.setattr(revisions, "main", lambda arguments: taken.append(arguments) or 0)
-    assert cli.main(["compare", *given]) == 0
-    assert taken == [["main", "tests"]]
+    monkeypatch.setattr(revisions, "compare_with", lambda *given, **more: taken.append(given) or ([], []))
+    words = ["tests", "-k--old or vit", "-p", "no:cacheprovider"]
+    assert cli.main(["compare", *words[:place], *revision, *words[place:]]) == 0
+    assert taken == [("main", words)]
+
+
+@pytest.mark.parametrize("wrong", [["--against"], ["--against", "main", "--rounds=many"]])
+def test_usage_of_a_speed_comparison_names_the_revision_and_the_arguments_of_pytest(wrong, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["compare", *wrong])
+    assert ended.value.code == 2
+    usage = "usage: pytest-torch-compile compare --against REF [--rounds N] [pytest arguments]\n"
+    assert capsys.readouterr().err.startswith(usage)
 
 
 def test_options_of_a_speed_comparison_need_a_revision(saved, capsys):

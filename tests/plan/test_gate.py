@@ -365,7 +365,7 @@ def test_two_revisions_are_compared_by_their_planned_counts(
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     tests = TESTS.replace(GATE, PLANTED["opaque op"])
     write(tests)
-    assert revisions.main(["HEAD", "--compile-plan=H100", "."]) == 1
+    assert revisions.main(["--against", "HEAD", "--compile-plan=H100", "."]) == 1
     out = capsys.readouterr().out
     assert "planned counts (nothing was measured):\n  regressed    test_block.py::test_block  kernels " in out
     assert f"at test_block.py:{line_of(tests, 'scaled(F.silu')} in forward" in out and "times relative to" not in out

@@ -41,23 +41,26 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-# Of each run: the tests that were asked for, and its compile cache.
+# Of each run: the tests that were asked for, its compile cache, its folder, and where its sources are looked for.
 asked: list[Sequence[str] | None] = []
 caches: list[str] = []
+folders: list[Path] = []
+sources: list[str] = []
 
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Stands in for pytest: leaves the samples that the checkout's sources ask for."""
     seen: list[str] = []
-    asked.clear()
-    caches.clear()
+    for one in (asked, caches, folders, sources):
+        one.clear()
 
     def run(
         child: Child, environment: Mapping[str, str], seconds: float, stop: None, progress: Callable[[int], None]
     ) -> Ended:
-        sources = Path(environment["PYTHONPATH"].split(":")[0])
-        slowness = float((sources / "slowness").read_text())
+        folders.append(child.folder)
+        sources.append(environment["PYTHONPATH"])
+        slowness = float(Path(sources[-1].split(":")[0], "slowness").read_text())
         seen.append("base" if slowness == 0 else "here")
         noise = 0.001 * (len(seen) % 5 - 2)
         monkeypatch.setenv(confirm.SAMPLES, environment[confirm.SAMPLES])
@@ -79,7 +82,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_slower_checkout_is_a_regression(repository: Path, runs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare.main(["HEAD~1"]) == 1
+    assert compare.main(["--against", "HEAD~1"]) == 1
     out = capsys.readouterr().out
     assert re.search(r"regressed +test_a.py::test_a +device time \+10.\d% \(\+[\d.]+ to \+[\d.]+%\), wall time", out)
     assert re.search(r"pass +test_a.py::test_same +device time [+-]0", out)
@@ -101,7 +104,7 @@ def test_difference_of_a_count_alone_is_red_and_equal_revisions_are_green(
     (fewer,) = compare.judged({"t": [sample(0.0, kernels=9)] * 2}, {"t": [sample(0.0, kernels=8)] * 2})
     assert fewer.outcome == "pass"
     git(repository, "checkout", "-q", "HEAD~1")
-    assert compare.main(["HEAD"]) == 0
+    assert compare.main(["--against", "HEAD"]) == 0
     assert "counts: the same on both revisions" in capsys.readouterr().out
 
 
@@ -140,10 +143,27 @@ def test_checkout_is_removed(repository: Path, runs: list[str]) -> None:
 
 
 def test_unknown_revision_is_one_line(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compare.main(["nowhere"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: git rev-parse failed: ")
-    assert error.count("\n") == 1
+    assert compare.main(["--against", "nowhere"]) == 2
+    assert capsys.readouterr().err == "error: --against nowhere: git finds no such revision in this repository\n"
+
+
+def test_both_revisions_run_in_the_current_folder(
+    repository: Path, runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repository / "python" / "src").mkdir(parents=True)
+    for text in ("0.0", "0.1"):
+        (repository / "python" / "src" / "slowness").write_text(text)
+        git(repository, "add", ".")
+        git(repository, "commit", "-qm", text)
+    monkeypatch.chdir(repository / "python")
+    compare.compare_with("HEAD~1", [], rounds=1, say=lambda line: None)
+    assert runs == ["here", "base"]
+    assert all(Path(folder).name == "python" for folder in folders)
+    here, base = (paths.split(":") for paths in sources)
+    assert here[:4] == [str(repository / place) for place in ("python/src", "python", "src", "")]
+    assert [Path(path).name for path in base[:4]] == ["src", "python", "src", "base"]
+    with pytest.raises(compare.CompareError, match="revision HEAD~2 does not contain the current folder, python"):
+        compare.compare_with("HEAD~2", [], rounds=1, say=lambda line: None)
 
 
 def test_no_rounds_are_refused() -> None:
@@ -155,7 +175,7 @@ def test_no_speed_test_is_an_error(
     repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Child, "run", lambda *arguments, **more: Ended(5, "no tests ran"))
-    assert compare.main(["HEAD~1"]) == 2
+    assert compare.main(["--against", "HEAD~1"]) == 2
     printed = capsys.readouterr()
     assert "no test that uses compile_benchmark returned measurements: no tests ran" in printed.err
     assert "round 2" not in printed.out

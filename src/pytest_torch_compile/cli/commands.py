@@ -52,7 +52,7 @@ def _run(given: list[str]) -> int:
         # Unknown arguments are passed to pytest, so _parser() must not parse this command line.
         from ..speed.revisions import main as compare_speed
 
-        return compare_speed([word.removeprefix("--against=") for word in given[1:] if word != "--against"])
+        return compare_speed(given[1:])
     if given[:1] == ["torch"] and not {"-h", "--help"} & {*given}:
         from ..triage.command import main as triage
 

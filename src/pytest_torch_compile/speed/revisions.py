@@ -76,14 +76,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Compare this checkout with another revision, and print each test's result. Return 1 if a test regressed, 2 if the
     comparison was not possible, and 0 otherwise.
     """
-    parser = argparse.ArgumentParser(prog="pytest-torch-compile compare --against", description=__doc__)
-    parser.add_argument("base", help="revision to compare with, such as main or HEAD~1")
-    parser.add_argument(
-        "--rounds", type=int, default=MAX_COMPILATIONS, help=("maximum number of compilations of each revision")
+    parser = argparse.ArgumentParser(
+        prog="pytest-torch-compile compare",
+        usage="%(prog)s --against REF [--rounds N] [pytest arguments]",
+        description=__doc__,
+        allow_abbrev=False,
     )
+    parser.add_argument(
+        "--against", required=True, metavar="REF", help="revision to compare with, such as main or HEAD~1"
+    )
+    rounds = f"maximum number of compilations of each revision (default: {MAX_COMPILATIONS})"
+    parser.add_argument("--rounds", type=int, metavar="N", default=MAX_COMPILATIONS, help=rounds)
     options, rest = parser.parse_known_args(arguments)
     try:
-        compared, plans = compare_with(options.base, rest or ["."], rounds=options.rounds, say=print)
+        compared, plans = compare_with(options.against, rest, rounds=options.rounds, say=print)
     except CompareError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -102,23 +108,29 @@ def compare_with(
     generates code without running it, and the counts for this code, such as the number of kernels, are compared. The
     counts are deterministic, so one round is enough.
 
-    ``arguments`` are passed to pytest. Each revision runs its own tests against its own sources: the ``src`` folder
-    of its checkout, if there is one, and the checkout itself come first on ``PYTHONPATH``. Every run starts with an
+    ``arguments`` are passed to pytest, which runs in the current folder of this checkout, and in the same folder of the
+    other revision. Each revision runs its own tests against its own sources: this folder, the folders that contain it,
+    and their ``src`` folders come first on ``PYTHONPATH``. Every run starts with an
     empty compile cache, so unchanged graphs are compiled again as well. A test that looks unchanged after two rounds,
     or whose counts are worse, is excluded from later rounds.
 
     Raises:
-        CompareError: If the current folder is not in a git checkout, ``base`` is unknown, or no speed test ran.
+        CompareError: If the current folder is not in a git checkout, ``base`` is unknown or does not contain the
+            current folder, or no speed test ran.
     """
     if rounds < 1:
         raise CompareError(f"--rounds is {rounds}: it must be at least 1")
-    root = Path(_git("rev-parse", "--show-toplevel"))
-    revision = _git("rev-parse", "--verify", f"{base}^{{commit}}")
+    root, here = Path(_git("rev-parse", "--show-toplevel")), _git("rev-parse", "--show-prefix")
+    revision = _commit(base)
     taken: dict[str, Samples] = {"base": {}, "here": {}}
     plans: dict[str, dict[str, fresh_process.Left]] = {"base": {}, "here": {}}
-    needed = {test: needed_by_test(memory) for test, memory in structure.memory_of_tests(root / "baselines").items()}
+    needed = {
+        test: needed_by_test(memory) for test, memory in structure.memory_of_tests(root / here / "baselines").items()
+    }
     with checkout(root, revision) as other:
-        sides = {"base": other, "here": root}
+        sides = {"base": other / here, "here": root / here}
+        if not sides["base"].is_dir():
+            raise CompareError(f"revision {base} does not contain the current folder, {here.rstrip('/')}")
         open_tests: list[str] | None = None
         for number in range(rounds):
             for side in ("base", "here") if number % 2 else ("here", "base"):
@@ -240,8 +252,7 @@ def _run(
         else:
             ours.append("--benchmark-only")
         # Each revision imports its own sources, even if another checkout is installed.
-        sources = [str(path) for path in (folder / "src", folder) if path.is_dir()]
-        path = os.pathsep.join(filter(None, [*sources, os.environ.get("PYTHONPATH")]))
+        path = os.pathsep.join(filter(None, [*_sources(folder), os.environ.get("PYTHONPATH")]))
         # By default, a child does not start pytest-xdist workers, so these options turn them on.
         kept = {"numprocesses": workers, "dist": "load"} if workers > 1 and find_spec("xdist") else {}
         child = Child([*ours, *arguments], folder, Job(tests, kept))
@@ -261,6 +272,23 @@ def _run(
             progress=say_how_many,
         )
     return samples, ended.summary
+
+
+def _sources(folder: Path) -> Iterator[str]:
+    """Yield the folders from which a revision's code is imported: the ``src`` folder of ``folder``, ``folder`` itself,
+    and the same for the folders that contain it, up to the top of the checkout.
+    """
+    for place in (folder, *folder.parents):
+        yield from (str(path) for path in (place / "src", place) if path.is_dir())
+        if (place / ".git").exists():
+            return
+
+
+def _commit(revision: str) -> str:
+    try:
+        return _git("rev-parse", "--verify", f"{revision}^{{commit}}")
+    except CompareError:
+        raise CompareError(f"--against {revision}: git finds no such revision in this repository") from None
 
 
 @contextmanager
