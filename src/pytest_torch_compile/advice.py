@@ -181,9 +181,7 @@ ONE_SIDED_GRADIENT = (
     "this gradient exists in only one of the two runs (eager and compiled); look for detach(), no_grad() or unused "
     "branches near this tensor"
 )
-SAME_CONTAINERS = (
-    "build the same containers (type, length, keys and their order) in every branch of the checked function"
-)
+SAME_CONTAINERS = "build the same containers (type, length, keys and their order) in every branch of the function"
 CONTIGUOUS = "call .contiguous() (or .contiguous(memory_format=...)) on the tensor before returning it"
 # Differences in a tensor's metadata, by the first differing part in the message.
 METADATA = {
@@ -221,6 +219,7 @@ RAISES_SOMETHING_ELSE = (
     "callers that catch the eager exception do not catch the compiled code's exception; raise the exception outside "
     "the compiled function or, if both exceptions are acceptable, allow both: raises(IndexError, RuntimeError)"
 )
+WRITES_BEFORE_RAISE = "write after the code that can raise: a graph that raises does not carry out earlier writes"
 RAISE_LAST = (
     "validate inputs before calling the compiled function. If it is acceptable that later calls run eagerly, "
     "move the calls that raise an exception to the end, or add the fingerprint above to accepted_breaks"

@@ -49,6 +49,15 @@ class TestDictInputs(Suite):
         return {"x": torch.randn(*shape), "scale": 2.0}
 
 
+class TestTrainingOptions(Suite):
+    options = {
+        "backend": "eager",
+        "train": lambda output: output.square().mean(),
+        "optimizer": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+        "steps": 2,
+    }
+
+
 class TestFinishedCalls(Suite):
     shapes = [call(torch.ones(2, 4)), call(torch.ones(3, 4), scale=1.0)]
 

@@ -207,6 +207,17 @@ def test_ops_of_a_backward_and_inside_a_composite_op_are_checked_too():
     assert "checked_ops.wrong_dtype.default" in [finding.subject for finding in custom_op_findings(outer)]
 
 
+def test_ops_inside_a_torch_func_transform_are_checked_too():
+    for fake in (same, lambda x: x.new_empty(3)):
+        op = custom(f"transformed_{fake.__name__.strip('<>')}", lambda x: x + 1, fake)
+        op.register_vmap(lambda info, in_dims, x, op=op: (op(x), in_dims[0]))
+        for target in (torch.func.vmap(op), lambda x, op=op: torch.func.grad(lambda y: (y * op(x)).sum())(x)):
+            if fake is same:
+                check(target)
+            else:
+                assert custom_op_findings(target)
+
+
 def test_an_overload_is_found_by_its_arguments():
     LIBRARY.define("scaled(Tensor x) -> Tensor")
     LIBRARY.define("scaled.by(Tensor x, float factor) -> Tensor")

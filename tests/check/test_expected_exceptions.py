@@ -227,3 +227,34 @@ def test_exception_that_nobody_expects_is_still_a_mistake_of_the_test():
 def test_what_is_no_exception_is_refused(wrong):
     with pytest.raises(CompileUsageError, match=r"raises\(\) expects exception classes"):
         call(rows(2)).raises(*wrong)
+
+
+class Counting(torch.nn.Module):
+    def __init__(self, wrong=False):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+        self.wrong = wrong
+
+    def forward(self, x, i):
+        y = x[i].sin()
+        self.calls.add_(2 if self.wrong and torch.compiler.is_compiling() else 1)
+        return y
+
+
+class CountingFirst(Counting):
+    def forward(self, x, i):
+        self.calls.add_(1)
+        return x[i].sin()
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_writes_before_an_exception_are_compared(wrong):
+    bad = call(torch.ones(4), torch.tensor([9])).raises(IndexError)
+    check_compile(Counting(), bad, backend="aot_eager")
+    model = Counting(wrong=True) if wrong else CountingFirst()
+    with pytest.raises(CompileCheckFailed) as caught:
+        check_compile(model, calls=[call(torch.ones(4), torch.tensor([1])), bad], backend="aot_eager", max_recompiles=1)
+    found = [finding for finding in caught.value.findings if finding.kind == "mutation"]
+    assert [(finding.subject, finding.calls) for finding in found] == [
+        ("buffer calls", (number,)) for number in ((1, 2) if wrong else (2,))
+    ]

@@ -5,8 +5,9 @@ above autograd, where Python calls the op. So ops are observed both above and be
 
 This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
 ``torch.utils._python_dispatch.TorchDispatchMode``, ``torch.utils._pytree``, ``torch._ops.OpOverload`` and
-``OpOverloadPacket``, ``torch._C._jit_resolve_packet``, ``torch._C._dispatch_has_kernel_for_dispatch_key``; the
-namespaces of torch's own ops.
+``OpOverloadPacket``, ``torch._C._jit_resolve_packet``, ``torch._C._dispatch_has_kernel_for_dispatch_key``,
+``torch._C._functorch.is_functorch_wrapped_tensor``,
+``torch._functorch.pyfunctorch.temporarily_clear_interpreter_stack``; the namespaces of torch's own ops.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
@@ -106,6 +108,8 @@ class CustomOps:
         """Run one call of an op, and record the call."""
         if not from_python and op in self._calling:
             return call()  # already recorded above autograd
+        if any(map(_is_of_transform, pytree.tree_leaves((args, kwargs)))):
+            return call()  # the transform, such as vmap, calls the op again with ordinary tensors
         sample = self._note(op, args, kwargs)
         self._calling.append(op)
         try:
@@ -144,6 +148,11 @@ class CustomOps:
                 self._by_key[key] = None
                 self.left_out[op] += 1
         return self._by_key[key]
+
+
+def _is_of_transform(value: Any) -> bool:
+    """Return whether a value is a tensor of a ``torch.func`` transform, which cannot be copied."""
+    return isinstance(value, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value)
 
 
 def has_formula(op: Any, device: str) -> bool:
@@ -239,9 +248,10 @@ def _note_result(sample: Sample, result: Any, from_python: bool) -> None:
 def _copied(structure: Any) -> Any:
     """Copy tensors, preserving strides and shared memory; the copies do not require gradients."""
     memo: dict[int, Any] = {}
-    return pytree.tree_map(
-        lambda leaf: copy.deepcopy(leaf.detach(), memo) if isinstance(leaf, torch.Tensor) else leaf, structure
-    )
+    with temporarily_clear_interpreter_stack():  # within a torch.func transform, a copy would belong to the transform
+        return pytree.tree_map(
+            lambda leaf: copy.deepcopy(leaf.detach(), memo) if isinstance(leaf, torch.Tensor) else leaf, structure
+        )
 
 
 def _call_site() -> Location | None:

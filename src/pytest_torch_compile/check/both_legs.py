@@ -91,14 +91,15 @@ def _run_compiled(eager: Eager, check: Check, box: Sandbox) -> ComparedRun:
         raise_if_usage_error(expected, actual)
         row = call_row(index, work.calls[index], run.seen, work.target, raised=actual.error is not None)
         run.rows.append(row)
+        compared = expected, actual, extra_legs.of_call(index), check.tolerances
         if work.calls[index].exceptions:
-            run.comparisons.append(compared_exceptions(work.calls[index], expected, actual))
+            run.comparisons.append(compared_exceptions(work.calls[index], *compared))
             run.expected |= {index + 1: expected.error} if expected.error else {}
             continue
         run.compile_error = compile_error(expected, actual)
         if run.compile_error is not None:
             break
-        run.comparisons.append(compare_call(expected, actual, extra_legs.of_call(index), check.tolerances))
+        run.comparisons.append(compare_call(*compared))
         if expected.error is not None or actual.error is not None:
             break
     else:

@@ -17,6 +17,9 @@ from ..numerics import flatten
 from .check_compile import KEYWORDS, check_compile
 
 
+OF_TRAINING = ("train", "optimizer", "steps")
+
+
 class CompileSuite:
     """A mixin with tests for inference, for training, and for a sequence of shapes. A subclass defines ``make_model``
     and ``make_inputs``.
@@ -33,7 +36,8 @@ class CompileSuite:
     calls). ``options`` are passed to ``check_compile``. ``max_recompiles`` limits the total number of recompiles over
     all ``shapes``. If ``max_recompiles`` is None, the limit in the ``budget`` option applies. If ``budget`` sets no
     limit either, one recompile is allowed for each dimension whose size changes, because automatic dynamic shapes cause
-    this recompile. ``trains = False`` skips the training test. The marker ``torch_compile`` and the fixture
+    this recompile. The options ``train``, ``optimizer`` and ``steps`` apply only to the training test, and
+    ``trains = False`` skips this test. The marker ``torch_compile`` and the fixture
     ``compile_options`` do not apply to the tests of a suite.
     """
 
@@ -91,9 +95,10 @@ class CompileSuite:
         known = replace(KEYWORDS, options=KEYWORDS.options - {"calls"})
         known.require_known(self.options, f"{type(self).__name__}.options")
         target = self.make_model()
+        chosen = {name: value for name, value in self.options.items() if grad or name not in OF_TRAINING}
         with on_device(target, calls, settings.current.device) as there:
             with torch.set_grad_enabled(grad and torch.is_grad_enabled()):
-                check_compile(target, calls=there, **{**options, **self.options})
+                check_compile(target, calls=there, **{**options, **chosen})
 
 
 def changing_dimensions(calls: Sequence[Call]) -> int:

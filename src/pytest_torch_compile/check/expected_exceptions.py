@@ -13,12 +13,14 @@ from .._torch.object_text import text_of_error
 from ..budget import Budget
 from ..findings import CompileUsageError, Finding
 from ..legs.calls import Call
-from ..numerics import CallRecord, Comparison
+from ..numerics import CallRecord, Comparison, ExtraRuns, Flat, Tolerances, compare_call
 from ..observation import GraphBreak, Observation
 
 
-def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> Comparison:
-    """Check a call that is expected to raise an exception.
+def compared_exceptions(
+    call: Call, eager: CallRecord, compiled: CallRecord, extra_runs: ExtraRuns, tolerances: Tolerances
+) -> Comparison:
+    """Check a call that is expected to raise an exception, and compare what the call has written before it raised.
 
     Raises:
         CompileUsageError: If the eager run does not raise an exception, or raises a different exception.
@@ -31,7 +33,10 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
         raise (usage_error(text, eager.error) if eager.error else CompileUsageError(text)) from None
     error = compiled.error
     if isinstance(error, call.exceptions) and not support.is_failed_compilation(error):
-        return Comparison()
+        compared = compare_call(_writes_of(eager), _writes_of(compiled), extra_runs, tolerances)
+        hints = {advice.LOST_WRITE: advice.WRITES_BEFORE_RAISE}
+        findings = [replace(finding, hint=hints.get(finding.hint, finding.hint)) for finding in compared.findings]
+        return replace(compared, findings=findings)
     expects = f"eager raises {type(eager.error).__name__}"
     message = (
         f"{expects}, but compiled code raises {type(error).__name__}"
@@ -42,6 +47,11 @@ def compared_exceptions(call: Call, eager: CallRecord, compiled: CallRecord) -> 
     evidence += [f"compiled: {error_summary(error)}"] if error else []
     hint = advice.RAISES_SOMETHING_ELSE if error else advice.ONLY_EAGER_RAISES
     return Comparison([Finding("exception", message, None, "\n".join(evidence), hint, calls=(eager.number,))])
+
+
+def _writes_of(record: CallRecord) -> CallRecord:
+    """Return the record of a call that raised, with only the arguments and the state that the call left."""
+    return replace(record, error=None, output=Flat(), sharing=None, grads={}, input_grads={}, rng={})
 
 
 def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> Observation:
