@@ -68,7 +68,7 @@ class Text(str):
         (lambda: len, "len"),
         (lambda: Colour, "Colour"),
         (lambda: Settings(3, Silent()), "Settings(width=3, owner=Silent(...))"),
-        (lambda: [Slotted(3)], "[Slotted(...)]"),
+        (lambda: [Slotted(3)], "[Slotted(width=3)]"),
         (lambda: Silent(), "Silent(...)"),
         (lambda: [Silent(), 1], "[Silent(...), 1]"),
         (lambda: Text("a"), "Text(...)"),

@@ -19,6 +19,7 @@ from pytest_torch_compile import (  # noqa: E402
     check_compile,
     check_invariance,
     compile_guard,
+    factory,
     padded,
     random_lengths,
     sizes,
@@ -156,6 +157,14 @@ CASES = {
     "optimizer, not a factory": (
         lambda: check_compile(LINEAR, X, optimizer=torch.optim.Adam(LINEAR.parameters())),
         r"optimizer is an instance of Adam; pass a function that creates the optimizer, .* optimizer=lambda params: torch.optim.Adam\(params",
+    ),
+    "optimizer that raises": (
+        lambda: check_compile(sine, X, optimizer=lambda params: torch.optim.SGD(params, lr=0.1)),
+        "the function passed as optimizer= raises ValueError: optimizer got an empty parameter list",
+    ),
+    "factory that raises": (
+        lambda: check_compile(factory(lambda: 1 / 0), X),
+        r"the function passed to factory\(\) raises ZeroDivisionError: division by zero \(at ",
     ),
     "name of an optimizer": (lambda: check_compile(LINEAR, X, optimizer="SGD"), "optimizer is an instance of str; pass a function"),
     "optimizer that is not returned": (

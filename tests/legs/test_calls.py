@@ -138,6 +138,15 @@ def test_dimension_marked_dynamic_costs_no_recompile(dims):
     assert not check_compile(sine, calls=calls, backend="eager", dynamic_dims=dims).recompiles
 
 
+def test_argument_that_a_call_leaves_out_needs_no_mark():
+    def shifted(x, y=None):
+        return x + 1 if y is None else x + y
+
+    calls = [call(torch.ones(3), torch.ones(3)), call(torch.ones(4)), call(torch.ones(5), y=None), call(torch.ones(6))]
+    report = check_compile(shifted, calls=calls, backend="eager", dynamic_dims={"x": 0, 1: 0}, max_recompiles=1)
+    assert len(report.recompiles) == 1
+
+
 @pytest.mark.parametrize("case", sizes(lambda batch: torch.ones(batch), batch=[1, 3]), ids=lambda case: case.label)
 def test_sizes_serve_parametrization(case):
     assert check_compile(sine, calls=[case], backend="eager").calls[0].label == case.label

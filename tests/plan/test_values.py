@@ -83,3 +83,8 @@ def test_a_reference_that_draws_other_random_numbers_is_reported() -> None:
     judge = Judge(target, calls, False, None)
     assert {finding.kind for finding in judge.findings(Values([eager], [planned]), {})} == {"numerics"}
     assert any("draws different random numbers" in line for line in judge.not_observable)
+
+
+def test_a_call_that_is_expected_to_raise_must_raise_in_eager() -> None:
+    with pytest.raises(CompileUsageError, match="call 2 is expected to raise KeyError, but eager returns without an"):
+        check_plan(torch.sin, calls=[call(torch.ones(3)), call(torch.ones(3)).raises(KeyError)], values=True)

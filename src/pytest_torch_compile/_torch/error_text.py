@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import dropwhile, pairwise, takewhile
 
 from ..findings import CompileUsageError
 from ..observation import Location
-from .object_text import message_of
+from .object_text import message_of, text_of_error
 from .user_lines import OWN_FOLDER, is_of_python, user_location
 
 _REPORT_IT = re.compile(r"\b(report|file|open)\b.*\b(issue|bug)", re.I)
@@ -31,6 +33,21 @@ def usage_error(text: str, error: BaseException) -> CompileUsageError:
     found = CompileUsageError(f"{text} (at {place.shown()})" if place is not None else text)
     found.__context__ = error
     return found
+
+
+@contextmanager
+def naming(function: str) -> Iterator[None]:
+    """If a function of the caller raises an exception inside the ``with`` block, raise a usage error that names it.
+
+    Raises:
+        CompileUsageError: If the block raises an exception.
+    """
+    try:
+        yield
+    except CompileUsageError:
+        raise
+    except Exception as error:
+        raise usage_error(f"{function} raises {text_of_error(error)}", error) from None
 
 
 def error_summary(error: BaseException) -> str:

@@ -13,6 +13,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from .._torch.compiled import run_eagerly
+from .._torch.error_text import naming
 from .._torch.lazy_libraries import set_up_imported
 from .._torch.object_text import text_of
 from .._torch.process_state import ProcessState
@@ -166,7 +167,8 @@ class Leg:
     def _made_target(self) -> Any:
         if not isinstance(self._work.target, Factory):
             return self._work.target
-        made = self._work.target.make()
+        with naming("the function passed to factory()"):
+            made = self._work.target.make()
         self.world.names.note_target(made)
         return made
 
@@ -179,7 +181,8 @@ class Leg:
             self._called = wrap(self._target)
         if self._work.optimizer is not None:
             params = [p for m in self.modules.values() for p in m.parameters() if p.requires_grad]
-            self._optimizer = self._work.optimizer(params)
+            with naming("the function passed as optimizer="):
+                self._optimizer = self._work.optimizer(params)
 
     def _start(self, change: Convert | None) -> None:
         """Replace the parts of the state that this run does not share with the caller."""

@@ -114,6 +114,8 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
     ``x``, dimensions 0 and 2 of the second argument, and dimension 1 of ``mask`` are dynamic. Dimension 1 of ``mask``
     has sizes from 2 to 512, inclusive.
 
+    An argument that the call does not pass, or that is None, is skipped.
+
     A string instead of a range, as in ``{"x": {0: "batch"}, "y": {0: "batch"}}``, marks the dimensions as unbacked. All
     dimensions with the same string have the same size.
 
@@ -129,6 +131,8 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
     named = [name for dims in dynamic_dims.values() if isinstance(dims, Mapping) for name in dims.values()]
     for key, dims in dynamic_dims.items():
         tensor = _argument(call, key, names)
+        if tensor is None and _is_optional(key, names):
+            continue
         if not isinstance(tensor, torch.Tensor):
             given = [argument_label(names, i) for i in range(len(call.args))] + list(call.kwargs)
             raise CompileUsageError(
@@ -160,6 +164,11 @@ def _argument(call: Call, key: str | int, names: Sequence[str]) -> Any:
         return call.kwargs[key]
     position = names.index(key) if key in names else len(call.args)
     return call.args[position] if position < len(call.args) else None
+
+
+def _is_optional(key: str | int, names: Sequence[str]) -> bool:
+    """Return whether the target has this argument, so that a call may leave it out."""
+    return 0 <= key < len(names) if isinstance(key, int) else key in names
 
 
 def tensors_of(calls: Iterable[Call]) -> Iterator[torch.Tensor]:

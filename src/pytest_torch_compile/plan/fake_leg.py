@@ -103,7 +103,7 @@ class FakeLeg:
         for parameter in self._parameters:
             parameter.grad = None
         if self.recorder is not None:
-            self.recorder.before(call)
+            self.recorder.before(call, index + 1)
         with ExitStack() as stack:
             for factory in call.contexts:
                 stack.enter_context(factory())

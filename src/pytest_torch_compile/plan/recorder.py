@@ -40,16 +40,16 @@ class Recorder:
         self.records: list[CallRecord] = []
         self._mode, self._target, self._names = mode, target, argument_names(target)
 
-    def before(self, call: Call) -> None:
-        """Start recording a call, and clear the gradients that earlier calls left on its arguments."""
+    def before(self, call: Call, number: int) -> None:
+        """Start recording call ``number`` (from 1), and clear the gradients that earlier calls left on its arguments."""
         for tensor in flatten((call.args, dict(call.kwargs))).tensors.values():
             if tensor.is_leaf:
                 tensor.grad = None
         with outside():
-            self._before(call)
+            self._before(call, number)
 
-    def _before(self, call: Call) -> None:
-        record = CallRecord(len(self.records) + 1, argument_names=self._names)
+    def _before(self, call: Call, number: int) -> None:
+        record = CallRecord(number, argument_names=self._names)
         record.pristine = self._copied(arguments_of(record, call.args, call.kwargs))
         record.initial_state = self._copied(_flat(self._state())).tensors
         self.records.append(record)

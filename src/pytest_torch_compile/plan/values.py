@@ -57,6 +57,9 @@ class Judge:
     def findings(self, values: Values, locations: Mapping[str, Location | None]) -> list[Finding]:
         """Return the findings for faults in kernels and for differences from eager. ``locations`` maps the name of each
         kernel to its line of user code.
+
+        Raises:
+            CompileUsageError: If a call that is expected to raise an exception returns in eager.
         """
         found = [
             Finding("numerics", f"kernel {name} {text}", locations.get(name), subject=name)
@@ -66,14 +69,21 @@ class Judge:
             message = "the values cannot be compared, because some of the code cannot run on the CPU"
             text = "\n".join(dict.fromkeys(values.unknown))
             return [*found, Finding("not-observable", message, evidence=text)]
+        for record in values.eager:
+            if kinds := self.calls[record.number - 1].exceptions:
+                wanted = " or ".join(kind.__name__ for kind in kinds)
+                raise CompileUsageError(
+                    f"call {record.number} is expected to raise {wanted}, but eager returns without an exception"
+                )
         with machine_faults_named(), sandbox() as box:
             calls = [call if self.train else call.under(torch.no_grad) for call in self.calls]
             work = Work(self.target, calls, self.train, self.optimizer, seed=SEED)
             extra_legs = ExtraLegs(work, cache(partial(_eager_here, work, box, values.eager)))
+            planned = {record.number: record for record in values.planned}
             comparisons = [
-                compare_call(eager, planned, extra_legs.of_call(index), Tolerances())
-                # A call that raises ends its run, so the runs may have different numbers of records.
-                for index, (eager, planned) in enumerate(zip(values.eager, values.planned, strict=False))
+                compare_call(eager, planned[eager.number], extra_legs.of_call(eager.number - 1), Tolerances())
+                for eager in values.eager
+                if eager.number in planned  # a call that raises an exception has no record
             ]
             self.not_observable += extra_legs.not_judged()
         return found + merged_over_calls(finding for one in comparisons for finding in one.findings)
@@ -88,7 +98,8 @@ def _eager_here(work: Work, box: Sandbox, there: Sequence[CallRecord]) -> Leg:
             run in the planning process.
     """
     eager = eager_run(work, box, beyond_errors=True)
-    for own, other in zip(eager.records, there, strict=False):
+    for other in there:
+        own = eager.records[other.number - 1]
         if "cpu" in own.rng and not torch.equal(own.rng["cpu"], other.rng["cpu"]):
             raise CompileUsageError("this process draws different random numbers than the planning process")
     return eager.leg
