@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 import types
+import unittest
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -205,6 +206,18 @@ def test_an_exception_on_all_ranks_is_told_once_and_does_not_spoil_the_group(ran
     assert finding.ranks == (0, 1)
     assert finding.message in [f"RuntimeError: planted on all, {x} apart" for x in (0.25, 1.25)]
     assert [one["pid"] for one in ranks.run(summed, 1.0)] == [one["pid"] for one in before]
+
+
+def skipping(on_all):
+    if on_all or rank() == 0:
+        pytest.skip("needs a newer torch")
+    raise ValueError("this rank is wrong")
+
+
+def test_ranks_can_skip_the_test_unless_another_rank_fails(ranks):
+    with pytest.raises(unittest.SkipTest, match="needs a newer torch"):
+        ranks.run(skipping, True)
+    assert "this rank is wrong" in str(failure_of(ranks, skipping, False))
 
 
 def refusing():

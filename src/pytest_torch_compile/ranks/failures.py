@@ -17,6 +17,8 @@ from .divergence import RankSeen, divergences, left_early
 from .progress import CheckSeen
 from .rank import Outcome, Raised
 
+SKIPS = ("Skipped", "SkipTest")  # the exceptions of pytest and unittest
+
 
 def named(ranks: Iterable[int]) -> str:
     """Format a list of ranks: ``rank 1``, ``ranks 0, 1``."""
@@ -122,6 +124,14 @@ def findings_of(ends: Sequence[RankEnd], same: Collection[str], seconds: float) 
             lines.append(f"rank {end.rank} was {at}{inside} when it was terminated")
         findings[0] = replace(findings[0], evidence="\n".join(filter(None, lines)))
     return differing + findings
+
+
+def skip_reason(ends: Sequence[RankEnd]) -> str | None:
+    """Return the reason for which ranks skipped the test, or None if no rank did or another rank failed."""
+    failures = [end.outcome for end in ends if end.outcome is not None and end.outcome.value is None]
+    skips = [outcome.raised for outcome in failures if outcome.raised and outcome.raised.type in SKIPS]
+    others_failed = len(skips) < len(failures) or any(end.how_it_died for end in ends)
+    return skips[0].text if skips and not others_failed else None
 
 
 def _died(ends: Sequence[RankEnd], others: Iterable[Outcome]) -> list[Finding]:

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+import unittest
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from ..events import announce
 from ..findings import CompileUsageError
 from ..observation import Location
 from .divergence import SAME, require_known
-from .failures import RankEnd, failed, findings_of, named, processes_with
+from .failures import RankEnd, failed, findings_of, named, processes_with, skip_reason
 from .launched import TOKEN, Others, launch, local_rank, others
 from .progress import checks_in
 from .rank import Job, Outcome, main
@@ -80,6 +81,7 @@ def run_ranks(
             failure for all ranks, in which each finding is listed once, with the affected ranks.
         CompileUsageError: If the function or an argument cannot be sent to the ranks, or, under NCCL, there are fewer
             CUDA devices than ranks.
+        SkipTest: If a rank called ``pytest.skip()``, and no other rank failed.
     """
     __tracebackhide__ = True
     with RankGroup(world_size, backend=backend, timeout=timeout, same=same) as group:
@@ -189,6 +191,8 @@ class RankGroup:
         for outcome in outcomes:
             for report in outcome.reports:
                 announce(replace(report, target=f"{report.target} (rank {outcome.rank})"))
+        if (reason := skip_reason(ends)) is not None:
+            raise unittest.SkipTest(reason)
         if findings:
             raise failed(target_name(function), self.world_size, findings, outcomes)
         return [unpack_value(outcome.value) for outcome in outcomes if outcome.value is not None]
