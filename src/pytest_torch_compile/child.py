@@ -13,6 +13,7 @@ import faulthandler
 import json
 import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -192,7 +193,8 @@ class Child:
         # A long list of test ids does not fit into an environment variable.
         file_of_job = output.with_name("job.json")
         file_of_job.write_text(json.dumps(vars(replace(job, parent=end_of_child))), encoding="utf-8")
-        changes = {**dict.fromkeys(FORGOTTEN), **environment, VARIABLE: str(file_of_job)}
+        coverage = coverage_variables(self.folder)
+        changes = {**dict.fromkeys(FORGOTTEN), **coverage, **environment, VARIABLE: str(file_of_job)}
         try:
             with output.open("wb") as file:
                 process = subprocess.Popen(
@@ -211,6 +213,21 @@ class Child:
         finally:
             os.close(end_of_child)
         return process, end_of_parent
+
+
+def coverage_variables(folder: Path) -> dict[str, str]:
+    """Return the environment variables with which a child stores its coverage in a file of its own, if this process
+    measures coverage. The parent's file is in ``folder``, if its path is relative.
+
+    At its start, pytest-cov erases its file. At its end, it adds all files whose names begin with the name of its own,
+    and removes them. So a child must not have the parent's file, but a file that the parent adds to its own.
+    """
+    coverage = sys.modules.get("coverage")
+    measured = coverage.Coverage.current() if coverage is not None else None
+    if measured is None:
+        return {}
+    file = Path(folder, measured.get_option("run:data_file") or ".coverage").absolute()
+    return {"COVERAGE_FILE": f"{file}.child-{os.getpid()}-{secrets.token_hex(4)}"}
 
 
 def _wait(

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -223,3 +227,23 @@ PASSED = "E   ValueError: no\nValueError: printed by a test\n==== 1 failed, 2 pa
 )
 def test_summary_is_the_error_if_pytest_could_not_run(ended, summary):
     assert ended.summary == summary
+
+
+@pytest.mark.parametrize("given", [".coverage", "data/of_coverage", "/elsewhere/.coverage"])
+def test_child_has_a_coverage_file_that_its_parent_combines_with_its_own(tmp_path, monkeypatch, given):
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$COVERAGE_FILE"\n')
+    python.chmod(0o755)
+    monkeypatch.setenv("COVERAGE_FILE", given)
+    current = SimpleNamespace(get_option={"run:data_file": given}.get)
+    monkeypatch.setitem(sys.modules, "coverage", SimpleNamespace(Coverage=SimpleNamespace(current=lambda: current)))
+
+    def file() -> Path:
+        return Path(Child([], tmp_path, python=str(python)).run().output.strip())
+
+    files = {file() for _ in range(2)}
+    assert len(files) == 2
+    assert {one.parent for one in files} == {(tmp_path / given).parent}
+    assert all(fnmatch(one.name, f"{Path(given).name}.*") for one in files)  # what coverage combines
+    current = None
+    assert file() == Path(given)
