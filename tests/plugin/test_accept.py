@@ -115,6 +115,14 @@ def test_nothing_is_said_where_nothing_changed(project):
     assert accepted(project) == before
 
 
+def test_a_file_that_is_not_there_is_not_called_unchanged(project):
+    assert not lines_with(project(BREAKS, "--compile-accept", "--collect-only"), "torch.compile accepted")
+    result = project("def test_a(compile_check):\n    compile_check(torch.sin, torch.ones(2))\n", "--compile-accept")
+    (line,) = lines_with(result, "torch.compile accepted")
+    assert line.endswith("nothing to accept in the tests that passed; compile-accepted.json was not written")
+    assert not (project.tester.path / "compile-accepted.json").exists()
+
+
 def test_other_findings_and_failed_tests_are_not_accepted(project):
     result = project(
         """

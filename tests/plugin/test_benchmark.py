@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from pytest_torch_compile import CompileUsageError
+from pytest_torch_compile.plugin import speed_session
 from pytest_torch_compile.speed.deciding.exact import require_counted
+from tests.plugin.projects import OPTIONS
 
 pytest.importorskip("pytest_benchmark")
 ENVIRONMENT = "NVIDIA-H200_torch-2.11_cuda-13.0"
@@ -565,3 +567,15 @@ def test_target_that_does_not_compile_has_the_finding_of_a_check(pytester: pytes
     )
     result.stdout.no_fnmatch_line("*convert_frame.py*")
     result.stdout.no_fnmatch_line("*direct cause*")
+
+
+@pytest.mark.parametrize(
+    ("installed", "message"),
+    [(True, "which is disabled: remove -p no:benchmark*"), (False, "which is not installed: pip install*")],
+)
+def test_speed_test_without_pytest_benchmark_says_so(folder_of_tests, monkeypatch, installed, message):
+    monkeypatch.setattr(speed_session, "find_spec", lambda name: installed or None)
+    folder_of_tests.makepyfile("def test_a(compile_benchmark):\n    pass\n\ndef test_b(compile_options):\n    pass\n")
+    result = folder_of_tests.runpytest_inprocess(*OPTIONS, "-p", "no:benchmark")
+    result.assert_outcomes(errors=1, passed=1)
+    result.stdout.fnmatch_lines([f"compile_benchmark needs pytest-benchmark, {message}"])

@@ -104,6 +104,16 @@ def test_b(compile_options):
     assert (project.tester.path / "kept").is_dir() is (choice == "kept")
 
 
+@pytest.mark.parametrize("off", ["-p no:terminal", "--no-summary"])
+@pytest.mark.parametrize("option", ["--compile-accept", "--compile-update-baselines", "--compile-write-tests=written"])
+def test_option_that_writes_is_refused_if_nothing_would_be_written(project, option, off):
+    existing = ["--compile-existing=json"] if "write-tests" in option else []
+    result = project("def test_a():\n    pass\n", option, *existing, *off.split())
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    message = f"ERROR: {option.split('=')[0]} writes when pytest shows its summary: remove {off}"
+    assert message in result.errlines + result.outlines
+
+
 def test_settings_of_the_session_around_come_back(pytester, monkeypatch):
     outer = settings.current
     pytester.makepyfile("def test_a():\n    pass\n")

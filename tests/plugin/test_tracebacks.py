@@ -71,6 +71,44 @@ def test_events_of_torch_are_no_part_of_the_captured_log(project, line):
     result.stdout.no_fnmatch_line("*torch.__trace*")
 
 
+INVALID = "max_recompiles is '1'; it must be a non-negative integer"
+
+
+@pytest.mark.parametrize(
+    ("marker", "argument"), [("torch_compile(max_recompiles='1')", ""), ("torch_compile()", ", max_recompiles='1'")]
+)
+def test_invalid_value_of_an_option_is_shown_at_the_call(project, marker, argument):
+    line = f"compile_check(torch.sin, torch.ones(2){argument})"
+    result = project(f"import pytest\n\n@pytest.mark.{marker}\ndef test_a(compile_check):\n    {line}\n")
+    result.stdout.fnmatch_lines([f">       {line}", f"E *CompileUsageError: {INVALID}", "", "test_*.py:*: *"])
+    result.stdout.no_fnmatch_line("*dataclasses.py*")
+
+
+@pytest.mark.parametrize(
+    ("marker", "option", "message"),
+    [
+        ("torch_compile(nope=1)", "", "the marker torch_compile of test_*::test_a: nope is not an option of *"),
+        ("torch_compile()", "--compile-cache=tox.ini", "the compile cache folder *tox.ini cannot be created: *"),
+    ],
+)
+def test_usage_error_outside_all_user_code_is_one_line_at_the_test(project, marker, option, message):
+    source = f"import pytest\n\n@pytest.mark.{marker}\ndef test_a(compile_check):\n    pass\n"
+    result = project(source, *filter(None, [option]))
+    result.stdout.fnmatch_lines(["*ERROR at setup of test_a*", message, "*torch.compile checks*"], consecutive=True)
+    (report,) = result.reprec.getfailures()
+    test = project.tester.path / report.location[0]
+    assert report.longrepr.reprcrash.path == str(test)
+    assert "test_a" in test.read_text().splitlines()[report.longrepr.reprcrash.lineno]
+
+
+def test_error_in_a_fixture_of_the_user_is_shown_at_its_line(project):
+    result = project(
+        "import pytest\nfrom pytest_torch_compile import check_compile\n\n"
+        "@pytest.fixture\ndef made():\n    check_compile(3, torch.ones(2))\n\ndef test_a(made):\n    pass\n"
+    )
+    result.stdout.fnmatch_lines([">       check_compile(3, torch.ones(2))"])
+
+
 @pytest.mark.parametrize("base", ["", "unittest.TestCase"])
 @pytest.mark.parametrize("shapes", ["[(2,)]", "[]"])
 def test_failure_of_a_suite_starts_at_its_test(project, base, shapes):

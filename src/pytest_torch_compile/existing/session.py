@@ -166,7 +166,7 @@ class ExistingSession:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Write the table of targets."""
-        if self._is_worker or self._unknown:
+        if self._is_worker or self._unknown or self._config.option.collectonly:
             return
         terminalreporter.section(f"torch.compile: calls to {self._package} in tests")
         if not self._rows:

@@ -78,7 +78,7 @@ class AcceptanceSession:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List the entries that are no longer needed or, with ``--compile-accept``, write the changed entries."""
-        if is_child(terminalreporter.config):
+        if is_child(terminalreporter.config) or terminalreporter.config.option.collectonly:
             return
         others = _not_passed(terminalreporter)
         noted: dict[str, acceptance.Entry] = {
@@ -107,7 +107,9 @@ class AcceptanceSession:
         after = {test: acceptance.merged(self._entries.get(test), now, self._torch) for test, now in noted.items()}
         changed = {test: entry for test, entry in after.items() if entry != self._entries.get(test)}
         if not changed:
-            return [f"{self._path.name} is unchanged"]
+            if self._path.exists():
+                return [f"{self._path.name} is unchanged"]
+            return [f"nothing to accept in the tests that passed; {self._path.name} was not written"]
         kept = acceptance.update(self._path, changed)
         lines = [f"the old file could not be read and was moved to {kept}"] if kept else []
         for test, entry in sorted(changed.items()):

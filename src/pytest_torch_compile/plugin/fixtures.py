@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -79,21 +78,12 @@ def compile_check(
     yield check
 
 
-if find_spec("pytest_benchmark"):
+@pytest.fixture
+def compile_benchmark(request: pytest.FixtureRequest, benchmark: Any, compile_options: dict[str, Any]) -> Any:
+    """Time a compiled target with pytest-benchmark, and compare it with eager and with the stored baseline."""
+    from .benchmark import CompileBenchmark
 
-    @pytest.fixture
-    def compile_benchmark(request: pytest.FixtureRequest, benchmark: Any, compile_options: dict[str, Any]) -> Any:
-        """Time a compiled target with pytest-benchmark, and compare it with eager and with the stored baseline."""
-        from .benchmark import CompileBenchmark
-
-        return CompileBenchmark(request, benchmark, _test_options(request, compile_options))
-
-else:
-
-    @pytest.fixture
-    def compile_benchmark() -> Any:
-        """Raise an error that shows how to install pytest-benchmark, which this fixture needs."""
-        raise pytest.UsageError("compile_benchmark needs pytest-benchmark: pip install 'pytest-torch-compile[speed]'")
+    return CompileBenchmark(request, benchmark, _test_options(request, compile_options))
 
 
 def _test_options(request: pytest.FixtureRequest, compile_options: dict[str, Any]) -> dict[str, Any]:

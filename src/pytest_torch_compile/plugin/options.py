@@ -56,6 +56,8 @@ FLAGS: dict[str, str] = {
     "accept": "write this run's graph breaks and recompiles to compile-accepted.json, so that later runs fail only on "
     "new graph breaks and recompiles; entries that are no longer needed are removed",
 }
+# The options that write to the project, other than the report, once the results of all tests are known.
+WRITING = ("accept", "update-baselines", "write-tests")
 CHOICES = {"perf": ("off", "track", "gate"), "diagnose": ("off", "auto", "full")}
 
 
@@ -108,9 +110,20 @@ def read(config: pytest.Config) -> Settings:
     if settings.plan and (settings.fast or settings.backend != "inductor"):
         other = "--compile-fast" if settings.fast else f"--compile-backend={settings.backend}"
         raise pytest.UsageError(f"--compile-plan requires backend inductor: remove {other}")
+    writing = [name for name in WRITING if getattr(settings, name.replace("-", "_"))]
+    # pytest-xdist starts its workers with -p no:terminal; their controller writes.
+    if writing and (off := _turns_summary_off(config)) and not hasattr(config, "workerinput"):
+        raise pytest.UsageError(f"--compile-{writing[0]} writes when pytest shows its summary: remove {off}")
     if settings.fast and config.getoption("--compile-backend") == "inductor":
         raise pytest.UsageError("--compile-fast cannot be combined with --compile-backend=inductor: remove one of them")
     return settings
+
+
+def _turns_summary_off(config: pytest.Config) -> str:
+    """Return the option because of which pytest shows no summary, or an empty string."""
+    if not config.pluginmanager.has_plugin("terminal"):
+        return "-p no:terminal"
+    return "--no-summary" if config.getoption("no_summary", False) else ""
 
 
 def _seconds(option: str, text: str) -> float | None:
