@@ -19,8 +19,9 @@ import torch
 from .random_ops import draw_as_in_eager
 
 ARTIFACT_KINDS = ("aot_inductor", "export", "precompile")
-# Maps each argument name to its dynamic dimensions and their bounds.
-Dims = Mapping[str, Mapping[int, Any]]
+# Maps each positional argument (by position) and keyword argument (by name) to its dynamic dimensions. The value of a
+# dimension is its bounds, its name, or None. All dimensions with the same name have the same size.
+Dims = Mapping[int | str, Mapping[int, Any]]
 
 
 def unavailable(via: str) -> str:
@@ -71,8 +72,11 @@ def load(via: str, path: Path, model: torch.nn.Module | None) -> Callable[..., A
         module: Callable[..., Any] = torch.export.load(path).module()
         return module
     if via == "precompile":
+        assert model is not None
+        # The compiled code refers to globals of the model's module, such as the class of an output.
+        defined_in = getattr(inspect.unwrap(model.forward), "__globals__", None)
         with path.open("rb") as file:
-            compiled = torch.compiler.load_compiled_function(file)
+            compiled = torch.compiler.load_compiled_function(file, f_globals=defined_in)
         return lambda *args, **kwargs: compiled(model, *args, **kwargs)
     raise ValueError(f"{via!r} is not in ARTIFACT_KINDS")
 
@@ -107,14 +111,24 @@ def _dynamic_shapes(model: torch.nn.Module, args: Any, kwargs: Any, dims: Dims) 
     """
     if not dims:
         return None
-    arguments = inspect.signature(model.forward).bind(*args, **kwargs).arguments
+    names = {limit for marked in dims.values() for limit in marked.values() if isinstance(limit, str)}
+    named = {
+        name: torch.export.Dim(name if name.isidentifier() else f"size_{position}")
+        for position, name in enumerate(sorted(names))
+    }
+    marks = {
+        argument: {
+            dim: named[limit] if isinstance(limit, str) else _unnamed_dim(limit) for dim, limit in marked.items()
+        }
+        for argument, marked in dims.items()
+    }
+    # Like the arguments, the marks of *args are a tuple, and the marks of **kwargs are a dict.
+    positional = [marks.get(position) for position in range(len(args))]
+    bound = inspect.signature(model.forward).bind(*positional, **{name: marks.get(name) for name in kwargs})
+    return dict(bound.arguments)
+
+
+def _unnamed_dim(bounds: tuple[int, int] | None) -> Any:
     # AUTO detects equal dimensions, and specializes dimensions for which the code allows only one size.
     auto: Any = torch.export.Dim.AUTO
-    marks = {
-        name: {
-            dim: auto(min=bounds[0], max=bounds[1]) if bounds and callable(auto) else auto
-            for dim, bounds in marked.items()
-        }
-        for name, marked in dims.items()
-    }
-    return {name: marks.get(name) for name in arguments}
+    return auto(min=bounds[0], max=bounds[1]) if bounds and callable(auto) else auto

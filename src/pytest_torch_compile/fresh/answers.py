@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -85,11 +88,14 @@ def answers(
     imports: object,
     seed: int,
 ) -> Answers:
-    """In the fresh process, load the artifact and run the calls. ``imports`` contains the classes of the outputs.
+    """In the fresh process, load the artifact and run the calls. The actions of the calls are applied to ``model``, if
+    the artifact needs it. ``imports`` contains the classes of the outputs.
     ``imports`` is not used: it is passed only because unpickling these classes imports the modules that define them.
     """
     if prepare is not None:
         prepare()
+    if model is not None:
+        _define_in_main(model)
     result = Answers()
     with TraceObserver() as observer:  # the parent process has already verified that the observer works
         started = time.perf_counter()
@@ -101,14 +107,30 @@ def answers(
         result.load_seconds = time.perf_counter() - started
         for number, call in enumerate(calls, 1):
             observer.call = number
-            result.calls.append(_answer(runnable, call, seed))
+            if model is not None:
+                seed_everything(seed)  # the actions may draw random numbers
+                for action in call.actions:
+                    action(model)
+            result.calls.append(_copied(_answer(runnable, call)))
     result.graphs = [graph for graph in observer.seen.graphs if graph.ops]
     return result
 
 
-def _answer(runnable: Callable[..., Any], call: Call, seed: int) -> Answer:
+def _define_in_main(model: torch.nn.Module) -> None:
+    """Add the classes of the model that a script defines, and the globals of their methods, to this process's main
+    module. A precompiled artifact refers to them by name, but this process does not run the script.
+    """
+    main = sys.modules["__main__"]
+    for kind in {kind for module in model.modules() for kind in type(module).__mro__ if kind.__module__ == "__main__"}:
+        methods = [method for method in vars(kind).values() if isinstance(method, FunctionType)]
+        for definitions in ({kind.__name__: kind}, *(method.__globals__ for method in methods)):
+            for name, value in definitions.items():
+                if not hasattr(main, name):
+                    setattr(main, name, value)
+
+
+def _answer(runnable: Callable[..., Any], call: Call) -> Answer:
     answer = Answer(arguments=(call.args, dict(call.kwargs)))
-    seed_everything(seed)
     try:
         with ExitStack() as stack:
             for factory in call.contexts:
@@ -117,3 +139,14 @@ def _answer(runnable: Callable[..., Any], call: Call, seed: int) -> Answer:
     except Exception as error:
         answer.refused = raised_by(error)
     return answer
+
+
+def _copied(answer: Answer) -> Answer:
+    """Return a copy, because later calls may write to the memory of the tensors. Tensors that share memory still share
+    memory in the copy.
+    """
+    buffer = io.BytesIO()
+    torch.save((answer.output, answer.arguments), buffer)
+    buffer.seek(0)
+    output, arguments = torch.load(buffer, weights_only=False)
+    return Answer(output, arguments, answer.refused)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import torch
 from .._torch import support
 from .._torch.compiled import uncompiled
 from .._torch.object_text import text_of
-from .._torch.sandbox import Sandbox, sandbox
+from .._torch.sandbox import Sandbox, sandbox, seed_everything
 from .._torch.trace import TraceObserver
 from ..check.conclude import conclude
 from ..check.describe import rerun_command, target_name
@@ -21,7 +23,7 @@ from ..check.leg_errors import machine_faults_named
 from ..check.requirements import require_values
 from ..disk import TemporaryFolder
 from ..findings import CompileReport, CompileUsageError, Finding
-from ..legs.calls import as_calls
+from ..legs.calls import Call, as_calls
 from ..legs.leg import Work
 from ..legs.targets import DynamicDims
 from ..numerics.tolerances import Tolerances, require_tolerances
@@ -67,11 +69,14 @@ def check_artifact(
     Args:
         model: The module to deploy, already in the mode (train or eval) that is used in deployment.
         *args: The arguments of a single call, or ``call(...)`` objects, if ``calls`` is not set.
-        calls: The calls; the artifact is built from the first call. If a later call raises an exception in eager, the
-            artifact must raise an exception in that call as well.
+        calls: The calls; the artifact is built from the first call, after its ``before(...)``. If a later call raises
+            an exception in eager, the artifact must raise an exception in that call as well. Later calls may use
+            ``before(...)`` only with ``"precompile"``, because other artifacts do not use the model.
         via: ``"aot_inductor"`` (an AOTInductor package), ``"export"`` (``torch.export.save``) or ``"precompile"``
             (``aot_compile`` of the compiled model; torch 2.11 and newer).
-        dynamic_dims: The dimensions whose sizes vary, as in ``check_compile``.
+        dynamic_dims: The dimensions whose sizes vary, as in ``check_compile``. For ``"export"`` and
+            ``"aot_inductor"``, a dimension with a name becomes a ``torch.export.Dim``, which the code must not fix to
+            one size.
         options: Inductor options, for ``"aot_inductor"`` and ``"precompile"``.
         tolerances: How close the artifact's results must be to the eager results.
         prepare: A function that registers custom ops, for example. It is called before the artifact is loaded.
@@ -84,8 +89,8 @@ def check_artifact(
 
     Raises:
         CompileCheckFailed: If there are findings. The exception has the attributes ``report`` and ``findings``.
-        CompileUsageError: If the check is not possible, for example because the first call raises an exception in eager
-            or the target is not a module.
+        CompileUsageError: If the check is not possible, for example because the first call raises an exception in
+            eager, a call with ``raises(...)`` does not, or the target is not a module.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
@@ -97,8 +102,9 @@ def check_artifact(
         )
     missing = unsupported(via)
     require_tolerances("tolerances", tolerances)
-    given = [call.under(torch.no_grad) for call in as_calls(args, {}, calls)]
+    given = [_under_conditions(call, seed) for call in as_calls(args, {}, calls)]
     require_values(model, given)
+    _require_actions_that_apply(via, given)
     work = Work(model, given, seed=seed, dynamic_dims=dynamic_dims)
     device = next((str(tensor.device) for tensor in model.parameters()), "cpu")
     report = ArtifactReport(
@@ -113,6 +119,38 @@ def check_artifact(
             )
             _examine(report, artifact, box, timeout, tolerances or Tolerances())
     return conclude(report)
+
+
+@dataclass(frozen=True)
+class _Seeded(AbstractContextManager[None]):
+    """Sets the random seed when the ``with`` block is entered."""
+
+    seed: int
+
+    def __enter__(self) -> None:
+        seed_everything(self.seed)
+
+    def __exit__(self, *_: object) -> None:
+        """Keep the random state as it is."""
+
+
+def _under_conditions(call: Call, seed: int) -> Call:
+    """Return the call with the seed and the grad mode that apply in eager, in the build and in the fresh process."""
+    return replace(call, contexts=(partial(_Seeded, seed), *call.contexts, torch.no_grad))
+
+
+def _require_actions_that_apply(via: str, calls: Sequence[Call]) -> None:
+    """Reject actions that change the model after the artifact is built.
+
+    Raises:
+        CompileUsageError: If a later call has an action, and the artifact does not use the model.
+    """
+    later = next((number for number, call in enumerate(calls, 1) if number > 1 and call.actions), None)
+    if later is not None and via != "precompile":
+        raise CompileUsageError(
+            f"call {later} has before(...), but the artifact is built from call 1 and does not contain later changes "
+            "of the model: use before(...) only in call 1, or write a separate check for each state of the model"
+        )
 
 
 def _examine(report: ArtifactReport, artifact: Artifact, box: Sandbox, timeout: float, tolerances: Tolerances) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from .._torch import deployment
 from .._torch.error_text import error_summary, usage_error
 from .._torch.machine_faults import machine_fault
 from .._torch.object_text import text_of_error
-from .._torch.sandbox import Sandbox, kept_rng
+from .._torch.sandbox import Sandbox, kept_rng, seed_everything
 from .._torch.user_lines import error_location
 from ..events import doing
 from ..findings import CompileUsageError, Finding
@@ -21,6 +21,7 @@ from ..legs.calls import Call
 from ..legs.eager import Eager, eager_run
 from ..legs.leg import Work, World
 from ..legs.targets import DynamicDims, argument_names, mark_dynamic
+from ..numerics import CallRecord
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ def eager_results(work: Work, box: Sandbox) -> Eager:
     """Run all calls eagerly, because the artifact must raise in the same calls as eager.
 
     Raises:
-        CompileUsageError: If the first call raises an exception, so that no artifact can be built from this call.
+        CompileUsageError: If the first call raises an exception, so that no artifact can be built from this call, or if
+            a call does not raise an exception that it is expected to raise.
     """
     eager = eager_run(work, box, beyond_errors=True)
     if (error := eager.records[0].error) is not None:
@@ -60,7 +62,20 @@ def eager_results(work: Work, box: Sandbox) -> Eager:
         raise usage_error(
             f"call 1, from which the artifact is built, raises an exception in eager: {said}", error
         ) from None
+    for call, record in zip(work.calls, eager.records, strict=True):
+        _require_expected(call, record)
     return eager
+
+
+def _require_expected(call: Call, eager: CallRecord) -> None:
+    """Reject a call that is expected to raise an exception, unless eager raises this exception."""
+    if not call.exceptions or isinstance(eager.error, call.exceptions):
+        return
+    wanted = " or ".join(kind.__name__ for kind in call.exceptions)
+    expects = f"call {eager.number} is expected to raise {wanted}, but eager"
+    if eager.error is None:
+        raise CompileUsageError(f"{expects} returns without an exception")
+    raise usage_error(f"{expects} raises {text_of_error(eager.error)}", eager.error) from None
 
 
 def build(artifact: Artifact, world: World) -> list[Finding]:
@@ -86,22 +101,36 @@ def _build(artifact: Artifact, world: World) -> None:
         # Mark the dimensions only to reject arguments that are not tensors. The marks are then removed, because
         # ``torch.export`` sets different marks, and the two kinds of marks must not be combined.
         with world.in_force(world.snapshot.new_leg()):
-            mark_dynamic(first, work.dynamic_dims, names)
+            mark_dynamic(first, _unnamed(work.dynamic_dims), names)
     with ExitStack() as stack, kept_rng(), world.in_force(world.snapshot.new_leg()):
+        seed_everything(work.seed)  # the actions may draw random numbers
+        for action in first.actions:
+            action(work.target)
         if work.dynamic_dims is not None and via == "precompile":
             mark_dynamic(first, work.dynamic_dims, names)
         for factory in first.contexts:
             stack.enter_context(factory())
-        dims = _dims(first, work.dynamic_dims, names)
+        dims = _dims(first, work.dynamic_dims or {}, names)
         deployment.build(via, work.target, first.args, first.kwargs, dims, artifact.options, file)
 
 
-def _dims(call: Call, dynamic_dims: DynamicDims | None, names: Sequence[str]) -> dict[str, dict[int, Any]]:
-    """Return the dynamic dimensions (as non-negative indices) and their bounds, keyed by argument name."""
-    arguments = dict(zip(names, call.args, strict=False)) | dict(call.kwargs)
-    by_name = {}
-    for key, dims in (dynamic_dims or {}).items():
-        name = names[key] if isinstance(key, int) else key
-        bounds = dims if isinstance(dims, dict) else dict.fromkeys((dims,) if isinstance(dims, int) else dims)
-        by_name[name] = {dim % arguments[name].ndim: limits for dim, limits in bounds.items()}
-    return by_name
+def _unnamed(dynamic_dims: DynamicDims) -> DynamicDims:
+    """Return the same dimensions without their names and bounds. ``torch.export`` supports named dimensions in all
+    torch versions, but ``mark_dynamic`` does not.
+    """
+    if not isinstance(dynamic_dims, Mapping):
+        return dynamic_dims  # ``mark_dynamic`` rejects it
+    return {key: dict.fromkeys(dims) if isinstance(dims, Mapping) else dims for key, dims in dynamic_dims.items()}
+
+
+def _dims(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) -> deployment.Dims:
+    """Return the dynamic dimensions (as non-negative indices) with their bounds or names, for each positional argument
+    (keyed by its position) and keyword argument (keyed by its name).
+    """
+    by_argument = {}
+    for key, dims in dynamic_dims.items():
+        argument = names.index(key) if isinstance(key, str) and key not in call.kwargs else key
+        tensor = call.kwargs[argument] if isinstance(argument, str) else call.args[argument]
+        limits = dims if isinstance(dims, Mapping) else dict.fromkeys((dims,) if isinstance(dims, int) else dims)
+        by_argument[argument] = {dim % tensor.ndim: limit for dim, limit in limits.items()}
+    return by_argument
