@@ -115,12 +115,8 @@ def test_baselines_are_listed_and_pruned(tmp_path, monkeypatch, capsys):
     ours = {"torch_compile": {"runs": [{"wall": [2e-3, 1e-3, -0.7]}]}}
     entries = {name: {"fullname": name, "extra_info": ours} for name in names}
     baselines.update(tmp_path / "baselines", "cpu_torch-2.13", lambda stored: entries)
-    (tmp_path / "baselines" / "broken").mkdir()
-    (tmp_path / "baselines" / "broken" / "speed.json").write_text("{")
     assert cli.main(["baselines", "list"]) == 0
-    first, second = capsys.readouterr().out.splitlines()
-    assert "cannot be read" in first
-    assert second == "cpu_torch-2.13  speed: 3 entries"
+    assert capsys.readouterr().out == "cpu_torch-2.13  speed: 3 entries\n"
 
     assert cli.main(["baselines", "prune"]) == 0
     assert "nothing was removed" in capsys.readouterr().out
@@ -234,6 +230,35 @@ def test_options_of_a_speed_comparison_need_a_revision(saved, capsys):
     assert "--rounds needs --against REF" in capsys.readouterr().err
 
 
+def unfinished(*cases, **more):
+    return document.new(cases, {documents.KEY: documents.ENVIRONMENT}, created="2026", version="1", **more)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (unfinished(documents.case("one"), exit_status=2), "did not finish: pytest ended with status 2"),
+        (unfinished(exit_status=3), "did not finish: pytest ended with status 3"),
+        (
+            unfinished(documents.case("one"), exit_status=1, selection="-k a, stopped early"),
+            "did not finish: stopped early",
+        ),
+        (unfinished(exit_status=5), "has no results"),
+    ],
+    ids=["interrupted", "crashed", "stopped", "empty"],
+)
+def test_new_run_that_did_not_finish_is_worse_and_an_old_one_is_not(saved, made, message, capsys):
+    whole, part = saved(documents.made(documents.case("one"), documents.case("two")), "old"), saved(made, "new")
+    assert cli.main(["compare", whole, part]) == 1
+    assert capsys.readouterr().out.splitlines()[0] == f"worse  the new run  {message}"
+    assert cli.main(["compare", part, whole]) == 0
+
+
+def test_two_runs_without_results_are_equal(saved):
+    empty = saved(unfinished(exit_status=5), "empty")
+    assert cli.main(["compare", empty, empty]) == 0
+
+
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
     """Store entries of these names in a project with an ini file, and give those that are left."""
@@ -247,6 +272,25 @@ def stored(tmp_path, monkeypatch):
 
     store.left = lambda: sorted(baselines.load(tmp_path / "baselines", "cpu_torch-2.13").entries)
     return store
+
+
+@pytest.mark.parametrize("damage", ["{", '{"benchmarks": []}', "[" * 100])
+def test_baselines_that_cannot_be_read_are_named_and_kept(stored, damage, tmp_path, capsys):
+    (tmp_path / "test_a.py").write_text("def test_kept(): pass\n")
+    stored("test_a.py::test_kept")
+    file = tmp_path / "baselines" / "broken_torch-2.13" / "speed.json"
+    file.parent.mkdir()
+    file.write_text(damage)
+    for command in (["list"], ["prune"], ["prune", "--write"]):
+        assert cli.main(["baselines", *command]) == 2
+        first, second = capsys.readouterr().out.splitlines()
+        assert first.startswith("broken_torch-2.13  speed: ") and str(file.relative_to(tmp_path)) in first
+        assert second in (
+            "cpu_torch-2.13  speed: 1 entry",
+            f"all entries in the other files in {tmp_path}/baselines are used",
+        )
+    assert file.read_text() == damage
+    assert stored.left() == ["test_a.py::test_kept"]
 
 
 def test_prune_from_a_subfolder_keeps_what_is_used(stored, tmp_path, monkeypatch, capsys):

@@ -39,6 +39,14 @@ def listing(directory: Path) -> list[str]:
     return lines
 
 
+def problems(directory: Path) -> list[str]:
+    """Return one line for each file that cannot be used, with the reason."""
+    files = [
+        (environment, kind, baselines.load(directory, environment, kind)) for environment, kind in _files(directory)
+    ]
+    return [f"{environment}  {kind}: {stored.problem}" for environment, kind, stored in files if stored.problem]
+
+
 def _files(directory: Path) -> Iterator[tuple[str, Kind]]:
     for folder in sorted(path for path in directory.glob("*") if path.is_dir()):
         for kind in KINDS:
@@ -66,7 +74,7 @@ def collected(arguments: Sequence[str]) -> Collection:
 
 def prune(directory: Path, collection: Collection, *, write: bool) -> list[str]:
     """Find the entries of tests that no longer exist, and remove these entries if ``write`` is true. Entries of tests
-    that may still exist are kept. Return one line for each entry found.
+    that may still exist are kept, and so are files that cannot be used. Return one line for each entry found.
 
     Raises:
         BaselineError: If the baselines are outside pytest's root directory.

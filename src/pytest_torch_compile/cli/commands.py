@@ -23,7 +23,10 @@ _WHAT = "Process reports and stored baselines, compare torch releases, check a m
 STATUSES = {
     "report": ("the report was rendered", ""),
     "merge": ("the merged report has no failures", "the merged report has failures"),
-    "compare": ("nothing got worse", "a result got worse, or (with `--against`) a test regressed"),
+    "compare": (
+        "nothing got worse",
+        "a result got worse, the new run did not finish, or (with `--against`) a test regressed",
+    ),
     "torch": (
         "there are no new failures",
         "there are new failures, or failures in tests that did not run on the older torch version",
@@ -195,7 +198,7 @@ def _compare(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> int:
     lines = maintenance.listing(options.baselines)
     print(*map(terminal, lines or [f"no baselines in {options.baselines}"]), sep="\n")
-    return 0
+    return 2 if maintenance.problems(options.baselines) else 0
 
 
 def _prune(options: argparse.Namespace) -> int:
@@ -204,8 +207,9 @@ def _prune(options: argparse.Namespace) -> int:
     if not folder.is_dir():
         print(terminal(f"no baselines in {folder}"))
         return 0
-    lines = maintenance.prune(folder, collection, write=options.write)
-    print(*map(terminal, lines or [f"all entries in {folder} are used"]), sep="\n")
+    lines, problems = maintenance.prune(folder, collection, write=options.write), maintenance.problems(folder)
+    files = f"the other files in {folder}" if problems else str(folder)
+    print(*map(terminal, [*problems, *(lines or [f"all entries in {files} are used"])]), sep="\n")
     if lines and not options.write:
         print("nothing was removed; run the command again with --write to remove these entries")
-    return 0
+    return 2 if problems else 0

@@ -146,7 +146,7 @@ class Collector:
             exit_status=int(exitstatus),
             commit=_commit(self._root),
             history=history,
-            selection=", ".join(filter(None, [self._selection, "stopped early" if early else ""])),
+            selection=", ".join(filter(None, [self._selection, document.STOPPED_EARLY if early else ""])),
         )
 
     @pytest.hookimpl(trylast=True)

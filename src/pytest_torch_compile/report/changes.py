@@ -16,7 +16,9 @@ _COLUMNS = ("graphs", "ops", "breaks", "recompiles", "seconds", "speedup")
 
 @dataclass(frozen=True)
 class Change:
-    """One difference between two reports, in one test. ``worse`` is true if the difference is a regression."""
+    """One difference between two reports, in one test or in the whole run. ``worse`` is true if the difference is a
+    regression.
+    """
 
     test: str
     what: str
@@ -25,11 +27,16 @@ class Change:
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """Return the differences, regressions first. Tests are matched by environment and id or, if this finds no match, by
-    id alone.
+    id alone. A new run that did not finish is a regression, and so is a new run without results.
     """
     before = {test["id"]: test for test in old["tests"]} | {document.key_of(test): test for test in old["tests"]}
     matched = [(before.get(document.key_of(test)) or before.get(test["id"]), test) for test in new["tests"]]
-    found = [change for earlier, test in matched for change in _of(earlier, test)]
+    found = []
+    if why := document.incomplete(new):
+        found.append(Change("the new run", f"did not finish: {why}", worse=True))
+    elif old["tests"] and not new["tests"]:
+        found.append(Change("the new run", "has no results", worse=True))
+    found += [change for earlier, test in matched for change in _of(earlier, test)]
     present = {test["id"] for test in new["tests"]}
     gone = sorted({test["id"] for test in old["tests"]} - present)
     found += [Change(test, "is gone", worse=False) for test in gone]

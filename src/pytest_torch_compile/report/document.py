@@ -23,6 +23,7 @@ HISTORY_LENGTH = 30
 SELECTIONS = 4
 # From best to worst; merging keeps a test's worst outcome.
 OUTCOMES = ("skipped", "passed", "xfailed", "failed", "error")
+STOPPED_EARLY = "stopped early"  # the end of the selection of a run that did not run all of its tests
 Document = dict[str, Any]
 
 
@@ -99,6 +100,14 @@ def summary(tests: Sequence[Mapping[str, Any]], exit_status: int) -> dict[str, A
         "regressions": sum(speed["outcome"] == "regressed" for test in tests for speed in test["speed"]),
         "speedup": geometric_mean(speedups) if speedups else None,
     }
+
+
+def incomplete(document: Mapping[str, Any]) -> str:
+    """Return the reason why some tests of a run may have no results, or an empty string if the run finished."""
+    status = document["exit_status"]
+    if status not in (0, 1, 5):
+        return f"pytest ended with status {status}"
+    return STOPPED_EARLY if STOPPED_EARLY in document.get("selection", "") else ""
 
 
 def point(document: Mapping[str, Any]) -> dict[str, Any]:
