@@ -47,7 +47,7 @@ except CompileCheckFailed as failed:
 """
 
 
-@pytest.mark.parametrize("folder", ["pytorch", "lib/python3/dist-packages"])
+@pytest.mark.parametrize("folder", ["pytorch", pytest.param("lib/python3/dist-packages", marks=pytest.mark.slow)])
 def test_code_of_torch_is_not_user_code_wherever_torch_is(tmp_path, folder):
     path = tmp_path / folder
     path.mkdir(parents=True)

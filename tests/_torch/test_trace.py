@@ -99,6 +99,7 @@ def test_a_generated_kernel_that_computes_products_is_observed(code):
     assert observer.generated_products is True
 
 
+@pytest.mark.slow
 def test_code_of_a_package_is_observed(tmp_path):
     # torch adds entries to this setting.
     with TraceObserver() as observer, torch._inductor.config.patch({"aot_inductor.metadata": {}}):

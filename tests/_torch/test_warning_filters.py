@@ -148,7 +148,9 @@ def test_fresh_process_imports_and_compiles(tmp_path):
 
 def test_own_error_filter_of_python_is_met_too(tmp_path):
     (tmp_path / "test_it.py").write_text(
-        "def test_fixture(compile_check):\n    import torch\n    compile_check(torch.sin, torch.ones(2))\n"
+        "def test_fixture(compile_check):\n"
+        "    import torch\n"
+        "    compile_check(torch.sin, torch.ones(2), backend='aot_eager')\n"
     )
     done = other_process(tmp_path, environment={"PYTHONWARNINGS": "error::UserWarning"}.items())
     assert done.returncode == 0, done.stdout

@@ -117,6 +117,7 @@ def last_line_of_a_check(before="", **environment):
     return done.stderr.strip().splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_limit_of_the_size_of_files_is_named(tmp_path):
     resource = pytest.importorskip("resource")
     limit = (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1])

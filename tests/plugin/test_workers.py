@@ -90,12 +90,14 @@ def test_a_speed_test_reserves_what_it_needs_and_a_new_one_reserves_the_whole_gp
     assert not list((project / "tmp").glob("*-on-GPU-1-*")), "the files are removed"
 
 
+@pytest.mark.slow
 def test_a_comparison_says_what_the_tests_need(project: Path) -> None:
     memory = json.dumps({"test_it.py::test_unknown": 123})
     seen = run(project, **{fresh_process.MEMORY: memory, "TORCHINDUCTOR_COMPILE_THREADS": "4"})
     assert seen["unknown"] == (["2 123"], "4"), "the user's number of threads stays"
 
 
+@pytest.mark.slow
 def test_without_a_gpu_nothing_is_registered(project: Path) -> None:
     (project / "bin" / "nvidia-smi").unlink()
     assert run(project) == {name: ([], None) for name in ("known", "without_memory", "unknown", "other")}

@@ -98,7 +98,7 @@ def test_block(compile_check):
 
 def test_each_group_has_a_file_that_shows_it(interpreters, tmp_path, capsys):
     (tmp_path / "project" / "test_models.py").write_text(WITH_A_PRINT)
-    status = main(["torch", *interpreters, "--output", str(tmp_path / "out"), "-p", "no:cacheprovider"])
+    status = main(["torch", *interpreters, "--output", str(tmp_path / "out"), "-p", "no:cacheprovider", "-n", "0"])
     said = capsys.readouterr().out
     assert status == 1, said
     (file,) = (tmp_path / "out" / "reproductions" / "new").glob("*.py")
@@ -147,13 +147,13 @@ def test_passes():
 
 def test_tests_that_no_longer_run_are_counted_and_first_failures_do_not_hide_the_rest(interpreters, tmp_path, capsys):
     (tmp_path / "project" / "test_models.py").write_text(SKIPS)
-    arguments = ["--output", str(tmp_path / "out"), "-p", "no:cacheprovider", "test_models.py"]
+    arguments = ["--output", str(tmp_path / "out"), "-p", "no:cacheprovider", "-n", "0", "test_models.py"]
     assert main(["torch", *interpreters, *arguments]) == 0
     assert "1 test ran with torch" in capsys.readouterr().out
     assert main(["torch", *interpreters, *arguments, "-k", "skipped"]) == 2
     assert "no test ran under torch" in capsys.readouterr().err
     (tmp_path / "project" / "test_models.py").write_text(PROJECT)
-    main(["torch", *interpreters, *arguments, "-x", "-n", "0"])
+    main(["torch", *interpreters, *arguments, "-x"])
     assert "2 new failures in 1 group, 1 gone, 1 known, 1 flaky (6 and 6 tests)" in capsys.readouterr().out
 
 
@@ -163,7 +163,7 @@ def test_command_works_below_the_root_of_the_project(interpreters, tmp_path, cap
     folder.mkdir()
     (tmp_path / "project" / "test_models.py").rename(folder / "test_models.py")
     monkeypatch.chdir(folder)
-    status = main(["torch", *interpreters, "--output", str(tmp_path / "out"), "-p", "no:cacheprovider"])
+    status = main(["torch", *interpreters, "--output", str(tmp_path / "out"), "-p", "no:cacheprovider", "-n", "0"])
     said = capsys.readouterr()
     assert status == 1 and "2 new failures in 1 group, 1 gone, 1 known, 1 flaky" in said.out, said
 
@@ -177,7 +177,7 @@ def test_many_tests_can_be_named(interpreters, tmp_path, capsys):
 
 
 def test_nothing_new_is_status_0(interpreters, tmp_path):
-    arguments = ["--output", str(tmp_path / "out"), "-p", "no:cacheprovider", "-k", "passes or both"]
+    arguments = ["--output", str(tmp_path / "out"), "-p", "no:cacheprovider", "-n", "0", "-k", "passes or both"]
     assert main(["torch", *interpreters, *arguments]) == 0
 
 
