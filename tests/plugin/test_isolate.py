@@ -70,6 +70,19 @@ def test_test_without_memory_is_a_failure_of_its_test(project):
     result.stdout.fnmatch_lines(["*call 1, eager: out of memory*"])
 
 
+@pytest.mark.parametrize("start", ["", "tests"])
+def test_folder_whose_name_contains_brackets_is_no_obstacle(project, monkeypatch, start):
+    folder = project.tester.path / "my [project]"
+    (folder / "tests").mkdir(parents=True)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "tests" / "test_b.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('a', ['x/y'])\n" + GOOD[1:].replace("(", "(a, ")
+    )
+    monkeypatch.chdir(folder / start)
+    result = project.tester.runpytest_inprocess(*OPTIONS, "--compile-isolate", "--rootdir", str(folder), ".")
+    result.assert_outcomes(passed=1)
+
+
 HANGS = """
 import time
 
@@ -236,7 +249,7 @@ def test_hangs(compile_options):
         pids = (tmp_path / "pids").read_text().split()
         assert all(map(is_running, pids))
         parent.send_signal(number)
-        parent.wait(30)
+        assert parent.wait(30) == (-number if number == signal.SIGKILL else pytest.ExitCode.INTERRUPTED)
         assert wait_for(lambda: not any(map(is_running, pids)), 10)
         assert not list(tmp_path.glob("torch-compile-child-*"))
     finally:

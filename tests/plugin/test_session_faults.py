@@ -175,14 +175,16 @@ def started(
     return run, (folder / "started").read_text()
 
 
-def test_sigterm_leaves_a_report_and_no_folders(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("options", [(), ("--compile-isolate",)], ids=["one-process", "isolated"])
+def test_signal_leaves_a_report_and_no_folders(tmp_path, options, number):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    run, _ = started(tmp_path, "--compile-report=out", variables={"TMPDIR": str(temporary)})
-    run.send_signal(signal.SIGTERM)
+    run, _ = started(tmp_path, "--compile-report=out", *options, variables={"TMPDIR": str(temporary)})
+    run.send_signal(number)
     output = run.communicate(timeout=30)[0]
     assert run.returncode == pytest.ExitCode.INTERRUPTED, output
-    assert "the process was terminated (SIGTERM)" in output
+    assert ("the process was terminated (SIGTERM)" in output) is (number == signal.SIGTERM)
     made = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {test["id"].split("::")[1]: (test["outcome"], test["message"]) for test in made["tests"]} == {
         "test_holds": ("passed", ""),

@@ -74,9 +74,11 @@ def begin_worker(config: pytest.Config) -> None:
 
 def _run_only(config: pytest.Config, tests: Sequence[str]) -> None:
     # Ids are relative to the root directory, but pytest resolves arguments relative to the current folder. Only the
-    # part before the first :: is a path, because parameters may contain slashes.
+    # part before the first :: is a path, because parameters may contain slashes. The paths are not absolute, because
+    # pytest rejects a [ in them, and the path of the current folder may contain one.
     parts = [test.partition("::") for test in tests]
-    config.args = [f"{config.rootpath / path}{separator}{name}" for path, separator, name in parts]
+    here = config.invocation_params.dir
+    config.args = [f"{os.path.relpath(config.rootpath / path, here)}{sep}{name}" for path, sep, name in parts]
     if hasattr(config.option, "pyargs"):
         config.option.pyargs = False  # these arguments are paths, not module names
 

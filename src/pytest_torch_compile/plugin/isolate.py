@@ -10,7 +10,7 @@ import pytest
 from .. import settings
 from .._torch.stuck import main_frames, place_of, stack_text
 from ..child import Ended
-from . import payload, usage
+from . import payload, termination, usage
 from .in_child import child_for, is_child
 
 # The default time limit for a test, in seconds. The process has additional time to start and collect the test, and for
@@ -27,8 +27,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
         return None
     if usage.shows_existing(item):
         return None
+    if not hasattr(item.config, "workerinput"):
+        termination.end_in_order(item.config)
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for report in run(item):
+    try:
+        reports = run(item)
+    except BaseException:  # for example, because of Ctrl-C
+        # Without isolation, the setup would have been reported by now, so the report would contain the test.
+        begun = pytest.TestReport(item.nodeid, item.location, {}, "passed", None, "setup")
+        payload.attach(item, begun, always=True)
+        item.ihook.pytest_runtest_logreport(report=begun)
+        raise
+    for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
