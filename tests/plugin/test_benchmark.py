@@ -578,4 +578,4 @@ def test_speed_test_without_pytest_benchmark_says_so(folder_of_tests, monkeypatc
     folder_of_tests.makepyfile("def test_a(compile_benchmark):\n    pass\n\ndef test_b(compile_options):\n    pass\n")
     result = folder_of_tests.runpytest_inprocess(*OPTIONS, "-p", "no:benchmark")
     result.assert_outcomes(errors=1, passed=1)
-    result.stdout.fnmatch_lines([f"compile_benchmark needs pytest-benchmark, {message}"])
+    result.stdout.fnmatch_lines([f"E *CompileUsageError: compile_benchmark needs pytest-benchmark, {message}"])

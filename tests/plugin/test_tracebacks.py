@@ -94,7 +94,9 @@ def test_invalid_value_of_an_option_is_shown_at_the_call(project, marker, argume
 def test_usage_error_outside_all_user_code_is_one_line_at_the_test(project, marker, option, message):
     source = f"import pytest\n\n@pytest.mark.{marker}\ndef test_a(compile_check):\n    pass\n"
     result = project(source, *filter(None, [option]))
-    result.stdout.fnmatch_lines(["*ERROR at setup of test_a*", message, "*torch.compile checks*"], consecutive=True)
+    hidden = "All traceback entries are hidden.*"
+    lines = ["*ERROR at setup of test_a*", f"E *CompileUsageError: {message}", hidden, "*torch.compile checks*"]
+    result.stdout.fnmatch_lines(lines, consecutive=True)
     (report,) = result.reprec.getfailures()
     test = project.tester.path / report.location[0]
     assert report.longrepr.reprcrash.path == str(test)

@@ -60,7 +60,9 @@ class MessageAlone:
 
         codes = [entry.tb_frame.f_code for entry in _entries(call.excinfo.tb)]
         if not any(code is _code_of(item) or is_own(code.co_filename) for code in codes):
-            report.longrepr = shown = call.excinfo.getrepr(style="value", chain=False)
+            report.longrepr = shown = call.excinfo.getrepr(
+                style="short", tbfilter=lambda error: error.traceback.filter(lambda entry: False), chain=False
+            )
             if shown.reprcrash is not None:
                 file, line, _ = item.reportinfo()
                 shown.reprcrash.path, shown.reprcrash.lineno = str(file), (line or 0) + 1
