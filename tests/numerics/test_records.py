@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections import OrderedDict, deque, namedtuple
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -15,6 +17,11 @@ from pytest_torch_compile.numerics.metadata import metadata_differences, rows_ar
 from pytest_torch_compile.report.failure_text import headline
 
 Point = namedtuple("Point", "x y")
+
+
+class Level(enum.Enum):
+    LOW = 1
+    HIGH = 2
 
 
 @dataclasses.dataclass
@@ -156,6 +163,10 @@ class TestContainers:
             ([x(), 4], [x(), 5], "output[1] is 4 in eager, but 5 in compiled code"),
             (Opinionated(1, 1), Opinionated(2, 1), "output is <"),
             (torch.float32, torch.float64, "output is torch.float32"),
+            (Level.LOW, Level.HIGH, "output is <Level.LOW: 1> in eager, but <Level.HIGH: 2> in compiled code"),
+            (numpy.array(["a", "b"]), numpy.array(["a", "c"]), "output is array(['a', 'b']"),
+            (numpy.datetime64("2020-01-01"), numpy.datetime64("2020-01-02"), "output is"),
+            (numpy.array([x(), 4], dtype=object), numpy.array([x(), 5], dtype=object), "output[1] is 4 in eager"),
         ],
     )
     def test_different_plain_values(self, eager, compiled, said):
@@ -183,6 +194,29 @@ class TestContainers:
     def test_shared_objects_appear_under_each_path(self):
         tensor = x()
         assert list(flatten({"a": tensor, "b": (tensor,)}).tensors) == ["output['a']", "output['b'][0]"]
+
+    @pytest.mark.parametrize("value", [["a", "b"], ["2020-01-01", "NaT"], [1, None], [1.0, float("nan")]])
+    def test_equal_arrays_of_any_dtype(self, value):
+        dtype = {"NaT": "M8[D]", None: object}.get(value[1])
+        assert outputs(numpy.array(value, dtype=dtype), numpy.array(value, dtype=dtype)) == []
+
+    @pytest.mark.parametrize(
+        ("compiled", "said"),
+        [
+            (numpy.ones(3), "output differs from eager in shape: eager (2,), compiled (3,)"),
+            (
+                numpy.ones(2, dtype="f4"),
+                "output differs from eager in dtype: eager torch.float64, compiled torch.float32",
+            ),
+            (
+                numpy.ones(2, dtype="i8"),
+                "output differs from eager in dtype: eager torch.float64, compiled torch.int64",
+            ),
+        ],
+    )
+    def test_arrays_of_another_shape_or_dtype(self, compiled, said):
+        assert outputs(numpy.ones(2), numpy.ones(2)) == []
+        assert outputs(numpy.ones(2), compiled) == [("metadata", f"call 1: {said}")]
 
 
 class TestMetadata:

@@ -150,9 +150,7 @@ def _metadata(name: SectionName, sides: Sides, tolerances: Tolerances) -> dict[s
     # The strides of gradients are not compared, because torch chooses them, in eager and in compiled code.
     is_value = name not in GRADIENTS
     differences: dict[str, list[MetadataDifference]] = {}
-    for path, left, right in _common(sides):
-        if not (isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)):
-            continue
+    for path, left, right in _tensors_in_both(sides):
         strides = tolerances.strides and is_value
         if found := metadata_differences(left, right, strides=strides, requires_grad=is_value):
             differences[path] = found
@@ -175,10 +173,17 @@ def _common(sides: Sides) -> Iterator[tuple[str, object, object]]:
             yield path, node.value, other.value
 
 
-def _pairs(name: SectionName, sides: Sides) -> Iterator[Pair]:
+def _tensors_in_both(sides: Sides) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+    """Yield the entries of ``_common`` whose values are tensors, numbers or NumPy arrays, as tensors."""
     for path, left, right in _common(sides):
         one, two = as_tensor(left), as_tensor(right)
-        if one is None or two is None or one.layout is not two.layout:
+        if one is not None and two is not None:
+            yield path, one, one if left is right else two
+
+
+def _pairs(name: SectionName, sides: Sides) -> Iterator[Pair]:
+    for path, one, two in _tensors_in_both(sides):
+        if one.layout is not two.layout:
             continue
         parts = plain_tensors(one, path)
         # A value that neither run changed is the same object in both runs.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -110,12 +111,17 @@ def _equal(eager: Any, compiled: Any) -> bool | None:
             return False
         names = [(getattr(f, "__module__", None), getattr(f, "__qualname__", f.__name__)) for f in (eager, compiled)]
         return names[0] == names[1]
-    if isinstance(eager, (torch.dtype, torch.layout, torch.memory_format)):
+    if isinstance(eager, (torch.dtype, torch.layout, torch.memory_format, enum.Enum)):
         return False
     if not defines_equality(eager):
         has_state = hasattr(eager, "__dict__") and not data_attributes(eager)
         return True if has_state and type(eager) is type(compiled) else None
-    try:
-        return bool(eager == compiled) or (eager != eager and compiled != compiled)
+    is_array = type(eager).__module__ == "numpy" and hasattr(eager, "dtype") and type(compiled) is type(eager)
+    if is_array and (eager.shape, eager.dtype) != (compiled.shape, compiled.dtype):
+        return False
+    try:  # NaN is not equal to itself
+        if is_array:
+            return bool(((eager == compiled) | ((eager != eager) & (compiled != compiled))).all())
+        return bool(eager == compiled) or bool(eager != eager and compiled != compiled)
     except Exception:  # __eq__ may raise any exception
         return None

@@ -152,6 +152,7 @@ def _quantised(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
         parts[f"{path}.q_scale()"] = torch.tensor(tensor.q_scale(), dtype=torch.float64, device="cpu")
         parts[f"{path}.q_zero_point()"] = torch.tensor(tensor.q_zero_point(), device="cpu")
     else:
+        parts[f"{path}.q_per_channel_axis()"] = torch.tensor(tensor.q_per_channel_axis(), device="cpu")
         parts[f"{path}.q_per_channel_scales()"] = tensor.q_per_channel_scales()
         parts[f"{path}.q_per_channel_zero_points()"] = tensor.q_per_channel_zero_points()
     return parts
