@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -246,3 +249,252 @@ def test_values_that_look_alike_are_shown_with_more_digits():
 
     with pytest.raises(CompileCheckFailed, match=r"is 1\.00000072, but 1\.00000024 in row 0"):
         check_invariance(AlmostOne(), torch.ones(3, 1), over=("batch",), backend="eager")
+
+
+X = torch.arange(1.0, 25).reshape(6, 4)
+unusual_tensors = pytest.mark.filterwarnings("ignore:.*(Sparse|quantize|nested tensors)")
+
+
+@dataclass
+class Result:
+    y: torch.Tensor
+    more: Any = None
+
+
+@torch.library.custom_op("invariance::writes", mutates_args=("x",))
+def writes(x: torch.Tensor) -> None:
+    x.add_(next(RUN))
+
+
+class ReturnsItsBuffer(torch.nn.Module):
+    def __init__(self, write):
+        super().__init__()
+        self.write = write
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x):
+        self.write(self.total)
+        return self.total, x * 2
+
+
+def fails(target, *over, call=X):
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_invariance(target, call.clone(), over=over, compiled=False)
+    (finding,) = failed.value.findings
+    return finding
+
+
+def written(x):
+    writes(x)
+    return x
+
+
+def array_of_process(x):
+    return np.full(3, float(os.getpid()))
+
+
+def number_of_process(x):
+    return x * 2, {"process": os.getpid()}
+
+
+def set_of_process(x):
+    return Result(x * 2, {str(os.getpid())})
+
+
+OF_SIZE = {
+    "a number": (lambda x: (x * 2, float(x.shape[0])), "output[1]", "output[1] is 6, but 1 in row 0"),
+    "a scalar of NumPy": (lambda x: (x * 2, np.int64(x.shape[0])), "output[1]", "output[1] is 6, but 1 in row 0"),
+    "an array": (lambda x: (x * x.shape[0]).numpy(), "output", "output[0, 0] is 6, but 1 in row 0"),
+    "text": (lambda x: Result(x, f"{len(x)} rows"), "output.more", "output.more is '6 rows', but '1 rows' in row 0"),
+    "a list of rows": (lambda x: [row * len(x) for row in x], "output[0]", "output[0][0] is 6, but 1 in row 0"),
+    "rows as numbers": (lambda x: (x.sum(1) * len(x)).tolist(), "output[0]", "output[0] is 60, but 10 in row 0"),
+    "a nested tensor": (
+        lambda x: torch.nested.nested_tensor([row * len(x) for row in x], layout=torch.jagged),
+        "output[0]",
+        "output[0][0] is 6, but 1 in row 0",
+    ),
+    "a sparse tensor": (lambda x: (x * len(x)).to_sparse(), "output", "output[0, 0] is 6, but 1 in row 0"),
+    "keys": (lambda x: {f"row {n}": row for n, row in enumerate(x)}, "output", "output is dict (keys row 0, row 1"),
+    "a large integer": (lambda x: (x * 0).long() + 2**53 + (len(x) == 1), "output", "; 1 of 4 elements differ"),
+}
+
+
+@unusual_tensors
+@pytest.mark.parametrize("name", OF_SIZE)
+def test_every_kind_of_output_that_depends_on_the_size_of_the_batch_is_found(name):
+    target, path, text = OF_SIZE[name]
+    finding = fails(target, "batch", call=torch.stack([X[0]] * 6))
+    assert finding.kind == "invariance" and finding.subject == path
+    assert text in finding.evidence
+
+
+@pytest.mark.parametrize(
+    ("target", "way", "path"),
+    [
+        (array_of_process, "process", "output"),
+        (number_of_process, "process", "output[1]['process']"),
+        (set_of_process, "process", "output.more"),
+        (written, "run", "output"),
+        (ReturnsItsBuffer(writes), "run", "output[0]"),
+        (lambda x: (x, next(RUN)), "run", "output[1]"),
+    ],
+)
+def test_outputs_that_are_no_new_tensors_are_compared(target, way, path):
+    finding = fails(target, way)
+    assert finding.kind == "invariance" and finding.subject == path
+
+
+def detections(x):
+    return [{"box": row * 2, "score": float(row.sum()), "label": "cat"} for row in x]
+
+
+def sparse(x):
+    return torch.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], (6, 4)), x.to_sparse(), (x * 2).to_sparse_csr()
+
+
+def unusual(x):
+    quantised = torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
+    number = {"nan": float("nan"), "large": 2**70, "text": np.array(["a"]), "size": torch.Size([3])}
+    return quantised, torch.complex(x, x).conj(), x.to(torch.float8_e4m3fn), x[:, :0], x.half(), number, Result(x), open
+
+
+INNOCENT_OUTPUTS = {
+    "a list of rows": detections,
+    "rows as numbers": lambda x: x.sum(1).tolist(),
+    "sparse tensors": sparse,
+    "unusual values": unusual,
+    "a nested tensor": lambda x: torch.nested.nested_tensor(list(x * 2)),
+    "an argument that was written": lambda x: x.add_(1),
+    "a buffer that was written": ReturnsItsBuffer(lambda buffer: buffer.add_(1)),
+}
+
+
+@unusual_tensors
+@pytest.mark.parametrize("name", INNOCENT_OUTPUTS)
+def test_every_kind_of_output_may_be_equal(name):
+    check_invariance(INNOCENT_OUTPUTS[name], X.clone(), over=("batch", "run"), compiled=False)
+
+
+@unusual_tensors
+@pytest.mark.parametrize("target", [detections, sparse, unusual])
+def test_every_kind_of_output_comes_back_from_a_fresh_process(target):
+    check_invariance(target, X, over="process", compiled=False)
+
+
+@pytest.mark.parametrize(
+    ("target", "way", "returned"),
+    [
+        (lambda x: None, "run", ""),
+        (lambda x: x[:, :0], "run", ""),
+        (lambda x: (row for row in x), "run", "output (generator)"),
+        (lambda x: x.to("meta"), "run", "output (a tensor on the meta device)"),
+    ],
+)
+def test_target_that_returns_nothing_to_compare_cannot_pass(target, way, returned):
+    finding = fails(target, way)
+    assert finding.kind == "not-observable" and "returns no value that can be compared" in finding.message
+    assert returned in finding.evidence
+
+
+@pytest.mark.parametrize(
+    "target", [lambda x: x[:3] * 2, lambda x: x[x > 3], lambda x: torch.cat([x, x]), lambda x: 3, lambda x: x[:, :0]]
+)
+def test_output_whose_size_is_not_that_of_the_batch_has_no_rows(target):
+    assert "no output has a batch dimension" in fails(target, "batch").message
+
+
+def test_numbers_may_differ_by_the_tolerance():
+    def target(x):
+        return x * 2, 5 + 0.01 * len(x), 100 + len(x), complex(len(x))
+
+    check_invariance(target, X, over="batch", compiled=False, tolerance=Tolerance(rtol=0.0, atol=5.0))
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_invariance(target, X, over="batch", compiled=False, tolerance=Tolerance(rtol=0.0, atol=4.5))
+    assert failed.value.findings[0].measured == 5.0
+
+
+class Size(torch.nn.Module):
+    def forward(self, x):
+        return x.shape[0]
+
+
+class ReturnsSize(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.size = Size()
+
+    def forward(self, x):
+        return x * 2, self.size(x)
+
+
+def test_module_that_returns_another_number_is_named():
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_invariance(ReturnsSize(), X, over="batch", backend="eager")
+    assert failed.value.report.results[0].module == "size (Size)"
+
+
+@torch.compiler.disable
+def not_compiled(x):
+    return x + 1
+
+
+def calls_what_is_not_compiled(x):
+    return not_compiled(x)
+
+
+def test_code_that_is_not_compiled_cannot_pass():
+    options = {"over": ("batch", "run"), "backend": "aot_eager"}
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_invariance(calls_what_is_not_compiled, X, fullgraph=False, **options)
+    assert [finding.kind for finding in failed.value.findings] == ["nothing-compiled"]
+    with torch.compiler.set_stance("force_eager"), pytest.raises(CompileCheckFailed, match="stance"):
+        check_invariance(torch.nn.ReLU(), X, **options)
+    check_invariance(lambda x: not_compiled(x * 2), X, fullgraph=False, **options)
+
+
+def test_code_whose_compilation_fails_and_that_runs_in_eager_cannot_pass():
+    def backend(graph, inputs):
+        raise ValueError("no")
+
+    with torch._dynamo.config.patch(suppress_errors=True), pytest.raises(CompileCheckFailed) as failed:
+        check_invariance(torch.nn.ReLU(), X, over="run", backend=backend, fullgraph=False)
+    assert {finding.kind for finding in failed.value.findings} == {"eager-fallback"}
+
+
+IS_FIRST_PROCESS = os.environ["TESTS_FIRST_PROCESS"] == str(PARENT)
+
+
+def compiled_in_the_first_process(x):
+    return x + 1 if IS_FIRST_PROCESS else not_compiled(x)
+
+
+def test_fresh_process_that_does_not_compile_cannot_pass():
+    with pytest.raises(CompileCheckFailed, match="in the fresh process, no graph") as failed:
+        check_invariance(compiled_in_the_first_process, X, over="process", backend="aot_eager", fullgraph=False)
+    assert failed.value.findings[0].kind == "nothing-compiled"
+
+
+def test_code_from_the_compile_cache_is_compiled(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    for _ in range(2):
+        check_invariance(torch.nn.ReLU(), X, over="run")
+
+
+def test_actions_before_the_call_apply_to_every_run():
+    target = call(X).before(lambda model: model.eval())
+    model = torch.nn.Dropout(0.5)
+    check_invariance(model, target, backend="aot_eager")
+    assert model.training
+
+
+def batched(x, result):
+    return x + result.y
+
+
+def test_call_that_cannot_be_checked_is_named():
+    with pytest.raises(CompileUsageError, match="over is empty; choose at least one of: batch, run, process"):
+        check_invariance(torch.sin, X, over=())
+    with pytest.raises(CompileUsageError, match=r"remove raises\(...\) from the call"):
+        check_invariance(torch.sin, call(X).raises(KeyError))
+    with pytest.raises(CompileUsageError, match=r"cannot take a single row of result\.y"):
+        check_invariance(batched, X, Result(X), over="batch", compiled=False)

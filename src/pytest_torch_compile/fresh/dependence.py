@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -11,13 +10,13 @@ import torch
 from .. import advice
 from ..events import doing
 from ..findings import Finding
-from ..numerics.measure import difference, element
 from ..numerics.tolerances import Tolerance
-from ..report.failure_text import digits_apart, number
+from ..report.failure_text import number
+from .compilation import not_compiled
+from .differences import Compared, Difference, Pair, compared, worst_of
 from .observed import RUNS, Observed, RaisedInCall, Subject
 
 PROPERTIES = ("batch", "run", "process")
-ROUNDING = 1000  # a difference of up to this many eps may come from a kernel's summation order
 
 
 @dataclass
@@ -31,27 +30,6 @@ class Invariance:
     largest: float = 0.0
     leaf: str = ""
     module: str = ""
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """Two runs whose outputs must be equal. If ``row`` is set, ``first`` is the run with the whole batch, and ``other``
-    is the run with only this row.
-    """
-
-    label: str
-    first: Observed
-    other: Observed
-    row: int | None = None
-
-
-@dataclass(frozen=True)
-class _Difference:
-    path: str
-    largest: float
-    limit: float
-    text: str
-    is_rounding: bool = False
 
 
 @dataclass
@@ -72,32 +50,37 @@ class Dependence:
             pairs = _pairs(way, self.subject, self.seen)
             if isinstance(pairs, Finding):
                 return Invariance(way, False), [pairs]
-            if way == "batch" and not self._has_batch_dim(pairs[0]):
-                message = "no output has a batch dimension, so rows cannot be compared with the batch"
-                return Invariance(way, False), [Finding("not-observable", message)]
-            found = _worst(pairs, self.tolerance)
-            if found is None:
-                return Invariance(way, True), []
-            module = _first_module(way, self.subject, self.tolerance)
-            result = Invariance(way, False, found.largest, found.path, module)
-            return result, [self._finding(way, found, module)]
+            results = self._compared(pairs)
+            self._note_what_is_left_out(results[0])
+            found = worst_of(results)
+            if found is not None:
+                module = _first_module(way, self.subject, self.tolerance)
+                result = Invariance(way, False, found.largest, found.path, module)
+                return result, [self._finding(way, found, module)]
+            if not any(result.says_something for result in results):
+                return Invariance(way, False), [_not_observable(way, results[0])]
+            return Invariance(way, True), []
 
-    def _has_batch_dim(self, pair: _Pair) -> bool:
-        """Return whether an output has a batch dimension, and note the outputs that have none."""
-        whole, row = pair.first.outputs, pair.other.outputs
-        alike = [path for path, tensor in whole.items() if path in row and _batch_dim(tensor, row[path]) is None]
-        if alike:
-            self.remarks.append(f"no batch dimension, so not compared row by row: {', '.join(alike)}")
-        return len(alike) < len(whole)
+    def _compared(self, pairs: Sequence[Pair]) -> list[Compared]:
+        return [compared(pair, pair.first.output, pair.other.output, self.tolerance) for pair in pairs]
 
-    def _finding(self, way: str, found: _Difference, module: str) -> Finding:
+    def _note_what_is_left_out(self, result: Compared) -> None:
+        """Add a remark about the outputs that were not compared."""
+        notes = []
+        if result.without_rows:
+            notes.append(f"no batch dimension, so not compared row by row: {', '.join(result.without_rows)}")
+        if result.others:
+            notes.append(f"cannot be compared: {_typed(result.others)}")
+        self.remarks += [note for note in notes if note not in self.remarks]
+
+    def _finding(self, way: str, found: Difference, module: str) -> Finding:
         evidence = [found.text]
         if isinstance(self.subject.target, torch.nn.Module):
             evidence.append(f"first module that differs: {module}" if module else _NO_MODULE)
-        in_eager: _Difference | None = found
+        in_eager: Difference | None = found
         if self.subject.compiling is not None:
             pairs = _pairs(way, replace(self.subject, compiling=None), self.eager)
-            in_eager = None if isinstance(pairs, Finding) else _worst(pairs, self.tolerance)
+            in_eager = None if isinstance(pairs, Finding) else worst_of(self._compared(pairs))
             too = f"the largest difference is {number(in_eager.largest)} at {in_eager.path}" if in_eager else ""
             evidence.append(f"the eager results also differ: {too}" if too else "eager: equal")
         hints = advice.VARIANT_IN_EAGER if in_eager is not None and not in_eager.is_rounding else advice.VARIANT
@@ -124,73 +107,33 @@ _NO_MODULE = (
 )
 
 
-def _pairs(way: str, subject: Subject, seen: Sequence[Observed], *, modules: bool = False) -> list[_Pair] | Finding:
+def _not_observable(way: str, result: Compared) -> Finding:
+    """Return the finding for a target of which no output can be compared."""
+    message = "the target returns no value that can be compared; return tensors, arrays or numbers"
+    if way == "batch":
+        message = "no output has a batch dimension, so rows cannot be compared with the batch"
+    evidence = f"returned: {_typed(result.others)}" if result.others else ""
+    return Finding("not-observable", message, evidence=evidence)
+
+
+def _typed(others: Mapping[str, str]) -> str:
+    return ", ".join(f"{path} ({kind})" for path, kind in others.items())
+
+
+def _pairs(way: str, subject: Subject, seen: Sequence[Observed], *, modules: bool = False) -> list[Pair] | Finding:
     """Return the pairs of runs whose outputs must be equal, or a finding if the fresh process returns no result."""
     if way == "run":
-        return [_Pair(f"run {number + 1}", seen[0], seen[number]) for number in range(1, RUNS)]
+        return [Pair(f"run {number + 1}", seen[0], seen[number]) for number in range(1, RUNS)]
     if way == "batch":
-        return [_Pair(f"row {row}", seen[0], alone, row) for row, alone in zip(subject.rows, seen[RUNS:], strict=True)]
+        size = max(subject.rows) + 1  # the last row is always checked
+        alone = zip(subject.rows, seen[RUNS:], strict=True)
+        return [Pair(f"row {row}", seen[0], run, row, size) for row, run in alone]
     there = subject.observe_in_fresh_process(modules=modules)
-    return there if isinstance(there, Finding) else [_Pair("fresh process", seen[0], there)]
-
-
-def _worst(pairs: Sequence[_Pair], tolerance: Tolerance) -> _Difference | None:
-    """Return the largest difference over all pairs and outputs, or None if no difference exceeds the tolerance."""
-    differences = [
-        found
-        for pair in pairs
-        for path, tensor in pair.first.outputs.items()
-        if (found := _difference(pair, path, tensor, pair.other.outputs.get(path), tolerance)) is not None
-    ]
-    return max(differences, key=lambda found: found.largest, default=None)
-
-
-def _difference(
-    pair: _Pair, path: str, first: torch.Tensor, other: torch.Tensor | None, tolerance: Tolerance
-) -> _Difference | None:
-    """Return the difference between two tensors if it exceeds the tolerance; otherwise, return None. If rows are
-    compared and the tensors have no batch dimension, return None.
-    """
-    if other is None:
-        return _Difference(path, math.inf, 0.0, f"{pair.label} has no {path}")
-    if pair.row is not None:
-        dim = _batch_dim(first, other)
-        if dim is None:
-            return None
-        first = first.narrow(dim, pair.row, 1)
-    if first.shape != other.shape or first.dtype != other.dtype:
-        text = f"{first.dtype} {list(first.shape)}, but {other.dtype} {list(other.shape)} in {pair.label}"
-        return _Difference(path, math.inf, 0.0, f"{path} is {text}")
-    found = difference(first, other.to(first.device), tolerance.rtol, tolerance.atol)
-    if found.worst.ratio <= 1 and found.nonfinite is None:
-        return None
-    where = found.index if found.nonfinite is None else found.nonfinite
-    (index, value), (_, there) = element(first, where), element(other, where)
-    digits = digits_apart(value, there)
-    text = f"{path}{list(index)} is {number(value, digits)}, but {number(there, digits)} in {pair.label}"
-    largest = found.worst.error if found.nonfinite is None else math.inf
-    text = f"{text}; {found.differing} of {first.numel()} elements differ"
-    return _Difference(path, largest, found.worst.limit, text, _is_rounding(first, largest))
-
-
-def _is_rounding(tensor: torch.Tensor, error: float) -> bool:
-    """Return whether the difference is small enough, relative to the largest element, to come from a different
-    summation order.
-    """
-    if not (tensor.is_floating_point() or tensor.is_complex()) or not tensor.numel():
-        return False
-    share = min(ROUNDING * torch.finfo(tensor.dtype).eps, 0.05)
-    return bool(error <= share * float(tensor.abs().max()))
-
-
-def _batch_dim(whole: torch.Tensor, alone: torch.Tensor) -> int | None:
-    """Return the batch dimension of a result, or None if there is no batch dimension. The batch dimension is the only
-    dimension whose size differs between the whole batch and a single row, and its size for a single row is 1.
-    """
-    if whole.ndim != alone.ndim:
-        return None
-    smaller = [dim for dim in range(whole.ndim) if whole.shape[dim] != alone.shape[dim]]
-    return smaller[0] if len(smaller) == 1 and alone.shape[smaller[0]] == 1 else None
+    if isinstance(there, Finding):
+        return there
+    if subject.compiling is not None and not modules and (missing := not_compiled(there.seen)):
+        return replace(missing[0], message=f"in the fresh process, {missing[0].message}")
+    return [Pair("the fresh process", seen[0], there.calls[0])]
 
 
 def _first_module(way: str, subject: Subject, tolerance: Tolerance) -> str:
@@ -200,7 +143,7 @@ def _first_module(way: str, subject: Subject, tolerance: Tolerance) -> str:
     if not isinstance(subject.target, torch.nn.Module):
         return ""
     try:
-        pairs = _pairs(way, subject, subject.observe(modules=True), modules=True)
+        pairs = _pairs(way, subject, subject.observe(modules=True).calls, modules=True)
     except RaisedInCall:
         return ""
     if isinstance(pairs, Finding):
@@ -209,12 +152,11 @@ def _first_module(way: str, subject: Subject, tolerance: Tolerance) -> str:
     return min(firsts)[1] if firsts else ""
 
 
-def _differing_module(pair: _Pair, tolerance: Tolerance) -> tuple[int, str] | None:
+def _differing_module(pair: Pair, tolerance: Tolerance) -> tuple[int, str] | None:
     """Return the position (in execution order) and the name of the first module whose output differs, or None if no
     output differs.
     """
     for position, ((name, ours), (_, theirs)) in enumerate(zip(pair.first.modules, pair.other.modules, strict=False)):
-        for one, other in zip(ours, theirs, strict=False):
-            if _difference(pair, name, one, other, tolerance) is not None:
-                return position, name
+        if compared(pair, ours, theirs, tolerance).differences:
+            return position, name
     return None

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from .. import settings
-from .._torch import support
+from .._torch import canary, support
 from .._torch.compiled import uncompiled
+from .._torch.deviations import deviations
 from .._torch.error_text import usage_error
 from ..check.conclude import conclude
 from ..check.describe import device_name, rerun_command, target_name
@@ -22,6 +23,7 @@ from ..findings import CompileReport, CompileUsageError
 from ..legs.calls import as_calls
 from ..legs.compiling import Compiling
 from ..numerics.tolerances import Tolerance, require_tolerances
+from .compilation import not_compiled
 from .dependence import PROPERTIES, Dependence, Invariance
 from .observed import RUNS, RaisedInCall, Subject
 from .rows import rows_of
@@ -53,10 +55,12 @@ def check_invariance(
 ) -> InvarianceReport:
     """Check that results do not depend on the other rows in the batch, on the run, or on the process.
 
-    Every run starts from the same parameters, buffers and random state. Outputs must be identical, or equal within
-    ``tolerance``. A failure reports the first module in execution order whose output differs, and whether the eager
-    results differ as well. To find this module, the check compiles the module again and records the outputs of all
-    its submodules. If the difference disappears in this second run, the failure message says so.
+    Every run starts from the same state of the target and the same random state. Outputs must be identical, or equal
+    within ``tolerance``: tensors, arrays, numbers, and all other values that can be compared. The check also fails if
+    nothing is compiled, or if no output can be compared. A failure reports the first module in execution order whose
+    output differs, and whether the eager results differ as well. To find this module, the check compiles the module
+    again and records the outputs of all its submodules. If the difference disappears in this second run, the failure
+    message says so.
 
     Args:
         target: A module, function or other callable, as in ``check_compile``.
@@ -82,19 +86,23 @@ def check_invariance(
         The report, which contains a result for each entry of ``over``.
 
     Raises:
-        CompileCheckFailed: If a result differs, or the target cannot be compiled.
+        CompileCheckFailed: If a result differs, no result can be compared, or the target cannot be compiled.
         CompileUsageError: If the check is not possible, for example because eager raises an exception or the arguments
             contain no batch.
     """
     __tracebackhide__ = True
     support.require_supported_torch()
     ways = list(over) if isinstance(over, Iterable) and not isinstance(over, str) else [over]
+    if not ways:
+        raise CompileUsageError(f"over is empty; choose at least one of: {', '.join(PROPERTIES)}")
     if unknown := [way for way in ways if way not in PROPERTIES]:
         raise CompileUsageError(f"over={unknown[0]!r} is unknown; choose one of: {', '.join(PROPERTIES)}")
     require_tolerances("tolerance", tolerance, Tolerance)
     one, *others = as_calls(args, kwargs, None)
     if others:
         raise CompileUsageError(f"check_invariance checks a single call, but {len(args)} were passed")
+    if one.exceptions:
+        raise CompileUsageError("check_invariance compares the results of a call, so remove raises(...) from the call")
     target = uncompiled(target)
     require_values(target, [one])
     backend = settings.current.backend if backend is None else backend
@@ -116,19 +124,33 @@ def check_invariance(
 def _examine(report: InvarianceReport, subject: Subject, tolerance: Tolerance, ways: Sequence[str]) -> None:
     """Run the target in eager and in compiled code, and add the results and findings for each way to the report."""
     try:
-        eager = replace(subject, compiling=None).observe()
+        runs = eager = replace(subject, compiling=None).observe()
     except RaisedInCall as raised:
         which = f"row {list(subject.rows)[raised.number - RUNS - 1]} on its own" if raised.number > RUNS else "the call"
         raise usage_error(f"{which} raises an exception in eager: {raised}", raised.error) from None
-    try:
-        seen = subject.observe() if subject.compiling else eager
-    except RaisedInCall as raised:
-        report.findings = error_findings(raised.error)
-        return
-    dependence = Dependence(subject, tolerance, seen, eager)
+    if subject.compiling is not None:
+        settings_changed, observable = deviations(), canary.observer().seen
+        try:
+            runs = subject.observe()
+        except RaisedInCall as raised:
+            report.findings = error_findings(raised.error)
+            return
+        report.observation = runs.seen
+        report.observation.undecided += observable.undecided
+        report.observation.not_observable += observable.not_observable
+        report.findings = not_compiled(runs.seen, settings_changed)
+        if report.findings:
+            return
+    dependence = Dependence(subject, tolerance, runs.calls, eager.calls)
     for way in ways:
         result, findings = dependence.on(way)
         report.results.append(result)
         report.findings += findings
-    verdicts = [f"{result.over}: {'equal' if result.equal else 'different'}" for result in report.results]
-    report.remarks += [*dependence.remarks, f"invariance: {', '.join(verdicts)}"]
+    verdicts = ", ".join(f"{result.over}: {_verdict(result)}" for result in report.results)
+    report.remarks += [*dependence.remarks, f"invariance: {verdicts}"]
+
+
+def _verdict(result: Invariance) -> str:
+    if result.equal:
+        return "equal"
+    return "different" if result.leaf else "not compared"

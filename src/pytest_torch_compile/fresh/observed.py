@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,12 +13,15 @@ import torch
 from .._torch.compiled import uncompiled
 from .._torch.object_text import text_of_error
 from .._torch.sandbox import sandbox
+from .._torch.trace import TraceObserver
 from ..disk import TemporaryFolder
 from ..findings import Finding
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
 from ..legs.leg import Leg, Work, World
-from ..numerics import CallRecord, flatten
+from ..numerics import CallRecord
+from ..observation import Observation
+from .outputs import Values, values_of
 from .process import run_fresh
 
 RUNS = 3  # with CUDA graphs, the first run is a warm-up, the second is recorded, and the third is a replay
@@ -25,12 +29,18 @@ RUNS = 3  # with CUDA graphs, the first run is a warm-up, the second is recorded
 
 @dataclass
 class Observed:
-    """Copies of the tensors that one call returned: ``outputs`` maps paths to the tensors in the output, and
-    ``modules`` lists each module's output tensors in execution order.
-    """
+    """Copies of the values that one call returned. ``modules`` lists the output of each module in execution order."""
 
-    outputs: dict[str, torch.Tensor] = field(default_factory=dict)
-    modules: list[tuple[str, list[torch.Tensor]]] = field(default_factory=list)
+    output: Values = field(default_factory=Values)
+    modules: list[tuple[str, Values]] = field(default_factory=list)
+
+
+@dataclass
+class Runs:
+    """The observed calls of one target, and what torch compiled for them (nothing in eager)."""
+
+    calls: list[Observed] = field(default_factory=list)
+    seen: Observation = field(default_factory=Observation)
 
 
 class RaisedInCall(Exception):
@@ -44,11 +54,12 @@ class RaisedInCall(Exception):
 class _SameStart(Leg):
     """A run in which every call starts with the initial state of the target and with the same random seed."""
 
-    def __init__(self, work: Work, wrap: Callable[[Any], Any] | None, world: World) -> None:
+    def __init__(self, work: Work, wrap: Callable[[Any], Any] | None, world: World, *, inspects_modules: bool) -> None:
         super().__init__(work, world, wrap)
         self._first = dict(self._contents.held)
         self._first_host_rng = self._host_rng
-        self.returned: Any = None
+        self._inspects_modules = inspects_modules
+        self.observed = Observed()
 
     def run(self, index: int) -> CallRecord:
         """Run call ``index`` and record its outputs."""
@@ -58,7 +69,9 @@ class _SameStart(Leg):
 
     def _steps(self, call: Call, index: int, record: CallRecord) -> None:
         super()._steps(call, index, record)
-        self.returned = record.output
+        # The values are copied now, because the state, to which they may belong, is restored after the call.
+        output, parts = record.output if self._inspects_modules else (record.output, [])
+        self.observed = Observed(values_of(output), [(name, values_of(part)) for name, part in parts])
 
 
 @dataclass(frozen=True)
@@ -74,24 +87,27 @@ class Subject:
     seed: int
     timeout: float
 
-    def observe(self, *, modules: bool = False) -> list[Observed]:
+    def observe(self, *, modules: bool = False) -> Runs:
         """Run the call ``RUNS`` times, and then each row."""
         calls = [*([self.call] * RUNS), *self.rows.values()]
         return observe(self.target, calls, self.compiling, self.seed, modules=modules)
 
-    def observe_in_fresh_process(self, *, modules: bool = False) -> Observed | Finding:
+    def observe_in_fresh_process(self, *, modules: bool = False) -> Runs | Finding:
         """Run the call in a fresh process, without the compile cache. If there is no result, return a finding."""
         with TemporaryFolder("torch-compile-process-") as cache:
             job = (self.target, [self.call], self.compiling, self.seed)
             environment = {"TORCHINDUCTOR_CACHE_DIR": str(cache)}
             ended = run_fresh(partial(observe, modules=modules), *job, seconds=self.timeout, environment=environment)
         failed = ended.failure("the fresh process", "raises {}, but this process does not")
-        return failed if failed is not None else ended.value[0]
+        if failed is not None:
+            return failed
+        runs: Runs = ended.value
+        return runs
 
 
 def observe(
     target: Any, calls: Sequence[Call], compiling: Compiling | None, seed: int, *, modules: bool = False
-) -> list[Observed]:
+) -> Runs:
     """Run the calls with compiled code, or eagerly if ``compiling`` is None. Return copies of the outputs of each call.
     If ``modules`` is set, also record the outputs of all modules.
 
@@ -108,16 +124,16 @@ def observe(
         eager.mode = box.watching(eager.world.names)
         eager.run(0)
         box.forget()
-        leg = _SameStart(work, wrap, eager.world)
-        observed = []
-        for index in range(len(calls)):
-            record = leg.run(index)
-            if record.error is not None:
-                raise RaisedInCall(index + 1, record.error) from record.error
-            output, parts = leg.returned if modules else (leg.returned, [])
-            copies = {path: tensor.detach().clone() for path, tensor in flatten(output).tensors.items()}
-            observed.append(Observed(copies, [(name, [part.detach() for part in own]) for name, own in parts]))
-        return observed
+        leg = _SameStart(work, wrap, eager.world, inspects_modules=modules)
+        observer, runs = TraceObserver(), Runs()
+        with observer if compiling is not None else nullcontext():
+            for index in range(len(calls)):
+                record = leg.run(index)
+                if record.error is not None:
+                    raise RaisedInCall(index + 1, record.error) from record.error
+                runs.calls.append(leg.observed)
+        runs.seen = observer.seen
+        return runs
 
 
 def _inspecting(compiling: Compiling | None) -> Callable[[Any], Any]:
@@ -139,7 +155,7 @@ def _with_parts(module: torch.nn.Module) -> Callable[..., Any]:
     """Return a function that calls the module and returns a pair: the module's output, and a list of the outputs of the
     module and all its submodules. The list is in the order in which the calls finish.
     """
-    parts: list[tuple[str, list[torch.Tensor]]] = []
+    parts: list[tuple[str, list[Any]]] = []
 
     def hook_of(name: str) -> Callable[..., None]:
         def hook(part: torch.nn.Module, args: Any, output: Any) -> None:
@@ -159,9 +175,11 @@ def _with_parts(module: torch.nn.Module) -> Callable[..., Any]:
     return run
 
 
-def _copies(output: Any) -> list[torch.Tensor]:
+def _copies(output: Any) -> list[Any]:
     if isinstance(output, torch.Tensor):
         return [output.clone()]  # a later op may modify the output in place
+    if isinstance(output, (bool, int, float, complex, str)):
+        return [output]
     if isinstance(output, dict):
         output = list(output.values())
     if not isinstance(output, (list, tuple)):

@@ -34,7 +34,7 @@ def rows_of(target: Any, call: Call, batch_dims: Mapping[str | int, int] | None)
             "tensor, unless another dimension is set with batch_dims, such as batch_dims={'x': 1}"
         )
     chosen = sorted({round(step * (size - 1) / (min(size, ROWS) - 1)) for step in range(min(size, ROWS))})
-    return {row: _row(call, {id(tensor): dim for tensor, dim in dims.values()}, row) for row in chosen}
+    return {row: _row(call, dims, row) for row in chosen}
 
 
 def _dims_of_tensors(
@@ -60,8 +60,13 @@ def _dims_of_tensors(
     return chosen
 
 
-def _row(call: Call, dims: Mapping[int, int], row: int) -> Call:
-    """Return the call with only one row from each batched tensor."""
+def _row(call: Call, batched: Mapping[str, tuple[torch.Tensor, int]], row: int) -> Call:
+    """Return the call with only one row from each batched tensor.
+
+    Raises:
+        CompileUsageError: If a batched tensor is inside an object that cannot be rebuilt with other tensors.
+    """
+    dims = {id(tensor): dim for tensor, dim in batched.values()}
 
     def cut(leaf: Any) -> Any:
         if id(leaf) not in dims:
@@ -70,4 +75,11 @@ def _row(call: Call, dims: Mapping[int, int], row: int) -> Call:
         return alone.requires_grad_(leaf.requires_grad)
 
     args, kwargs = tree_map(cut, (call.args, dict(call.kwargs)))
+    uncut = {id(tensor) for tensor in flatten((args, kwargs)).tensors.values()} & dims.keys()
+    if uncut:
+        *_, path = (path for path, (tensor, _) in batched.items() if id(tensor) in uncut)
+        raise CompileUsageError(
+            f"over='batch' cannot take a single row of {path}, because torch cannot rebuild the object that contains "
+            "it: pass the tensor as an argument, or list the batched arguments in batch_dims"
+        )
     return replace(call, args=args, kwargs=kwargs, label=f"row {row}")
