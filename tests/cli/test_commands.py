@@ -281,14 +281,11 @@ def test_baselines_that_cannot_be_read_are_named_and_kept(stored, damage, tmp_pa
     file = tmp_path / "baselines" / "broken_torch-2.13" / "speed.json"
     file.parent.mkdir()
     file.write_text(damage)
-    for command in (["list"], ["prune"], ["prune", "--write"]):
+    for command, others in ((["list"], 1), (["prune"], 0), (["prune", "--write"], 0)):
         assert cli.main(["baselines", *command]) == 2
-        first, second = capsys.readouterr().out.splitlines()
+        first, *rest = capsys.readouterr().out.splitlines()
         assert first.startswith("broken_torch-2.13  speed: ") and str(file.relative_to(tmp_path)) in first
-        assert second in (
-            "cpu_torch-2.13  speed: 1 entry",
-            f"all entries in the other files in {tmp_path}/baselines are used",
-        )
+        assert rest == ["cpu_torch-2.13  speed: 1 entry"][:others]
     assert file.read_text() == damage
     assert stored.left() == ["test_a.py::test_kept"]
 

@@ -208,8 +208,7 @@ def _prune(options: argparse.Namespace) -> int:
         print(terminal(f"no baselines in {folder}"))
         return 0
     lines, problems = maintenance.prune(folder, collection, write=options.write), maintenance.problems(folder)
-    files = f"the other files in {folder}" if problems else str(folder)
-    print(*map(terminal, [*problems, *(lines or [f"all entries in {files} are used"])]), sep="\n")
+    print(*map(terminal, [*problems, *lines] or [f"all entries in {folder} are used"]), sep="\n")
     if lines and not options.write:
         print("nothing was removed; run the command again with --write to remove these entries")
     return 2 if problems else 0
