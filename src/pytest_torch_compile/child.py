@@ -222,8 +222,8 @@ def coverage_variables(folder: Path) -> dict[str, str]:
     At its start, pytest-cov erases its file. At its end, it adds all files whose names begin with the name of its own,
     and removes them. So a child must not have the parent's file, but a file that the parent adds to its own.
     """
-    coverage = sys.modules.get("coverage")
-    measured = coverage.Coverage.current() if coverage is not None else None
+    of_coverage = getattr(sys.modules.get("coverage"), "Coverage", None)  # None for another module of this name
+    measured = of_coverage.current() if of_coverage is not None else None
     if measured is None:
         return {}
     file = Path(folder, measured.get_option("run:data_file") or ".coverage").absolute()

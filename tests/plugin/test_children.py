@@ -247,3 +247,5 @@ def test_child_has_a_coverage_file_that_its_parent_combines_with_its_own(tmp_pat
     assert all(fnmatch(one.name, f"{Path(given).name}.*") for one in files)  # what coverage combines
     current = None
     assert file() == Path(given)
+    monkeypatch.setitem(sys.modules, "coverage", SimpleNamespace())  # a module of the project
+    assert file() == Path(given)
