@@ -16,7 +16,6 @@ from ..legs.converted import on_device
 from ..numerics import flatten
 from .check_compile import KEYWORDS, check_compile
 
-
 OF_TRAINING = ("train", "optimizer", "steps")
 
 

@@ -17,6 +17,21 @@ from ..numerics import CallRecord, Comparison, ExtraRuns, Flat, Tolerances, comp
 from ..observation import GraphBreak, Observation
 
 
+def require_expected(call: Call, number: int, error: BaseException | None) -> None:
+    """Reject call ``number`` if it is expected to raise an exception, and ``error`` of the eager run is not one of the
+    expected exceptions.
+
+    Raises:
+        CompileUsageError: If the eager run does not raise an exception, or raises a different exception.
+    """
+    if not call.exceptions or isinstance(error, call.exceptions):
+        return
+    expects = f"call {number} is expected to raise {' or '.join(kind.__name__ for kind in call.exceptions)}, but eager"
+    if error is None:
+        raise CompileUsageError(f"{expects} returns without an exception")
+    raise usage_error(f"{expects} raises {text_of_error(error)}", error) from None
+
+
 def compared_exceptions(
     call: Call, eager: CallRecord, compiled: CallRecord, extra_runs: ExtraRuns, tolerances: Tolerances
 ) -> Comparison:
@@ -25,12 +40,8 @@ def compared_exceptions(
     Raises:
         CompileUsageError: If the eager run does not raise an exception, or raises a different exception.
     """
-    wanted = " or ".join(kind.__name__ for kind in call.exceptions)
-    if not isinstance(eager.error, call.exceptions):
-        error = eager.error
-        does = f"raises {text_of_error(error)}" if error else "returns without an exception"
-        text = f"call {eager.number} is expected to raise {wanted}, but eager {does}"
-        raise (usage_error(text, eager.error) if eager.error else CompileUsageError(text)) from None
+    require_expected(call, eager.number, eager.error)
+    assert eager.error is not None
     error = compiled.error
     if isinstance(error, call.exceptions) and not support.is_failed_compilation(error):
         compared = compare_call(_writes_of(eager), _writes_of(compiled), extra_runs, tolerances)

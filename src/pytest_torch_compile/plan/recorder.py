@@ -41,7 +41,7 @@ class Recorder:
         self._mode, self._target, self._names = mode, target, argument_names(target)
 
     def before(self, call: Call, number: int) -> None:
-        """Start recording call ``number`` (from 1), and clear the gradients that earlier calls left on its arguments."""
+        """Start recording call ``number`` (from 1), and clear the gradients that earlier calls left on arguments."""
         for tensor in flatten((call.args, dict(call.kwargs))).tensors.values():
             if tensor.is_leaf:
                 tensor.grad = None

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .._torch.sandbox import Sandbox, sandbox
+from ..check.expected_exceptions import require_expected
 from ..check.leg_errors import machine_faults_named
 from ..check.requirements import require_values
 from ..findings import CompileUsageError, Finding, merged_over_calls
@@ -69,12 +70,8 @@ class Judge:
             message = "the values cannot be compared, because some of the code cannot run on the CPU"
             text = "\n".join(dict.fromkeys(values.unknown))
             return [*found, Finding("not-observable", message, evidence=text)]
-        for record in values.eager:
-            if kinds := self.calls[record.number - 1].exceptions:
-                wanted = " or ".join(kind.__name__ for kind in kinds)
-                raise CompileUsageError(
-                    f"call {record.number} is expected to raise {wanted}, but eager returns without an exception"
-                )
+        for record in values.eager:  # a call that raises an exception has no record
+            require_expected(self.calls[record.number - 1], record.number, None)
         with machine_faults_named(), sandbox() as box:
             calls = [call if self.train else call.under(torch.no_grad) for call in self.calls]
             work = Work(self.target, calls, self.train, self.optimizer, seed=SEED)
@@ -83,7 +80,7 @@ class Judge:
             comparisons = [
                 compare_call(eager, planned[eager.number], extra_legs.of_call(eager.number - 1), Tolerances())
                 for eager in values.eager
-                if eager.number in planned  # a call that raises an exception has no record
+                if eager.number in planned
             ]
             self.not_observable += extra_legs.not_judged()
         return found + merged_over_calls(finding for one in comparisons for finding in one.findings)
