@@ -93,7 +93,7 @@ def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | 
         fields = type(value)._fields if is_a(value, tuple) and has(type(value), "_fields") else None
         named = [f"{path}.{name}" for name in fields] if fields else [f"{path}[{i}]" for i in range(len(items))]
         return f"length {len(items)}", zip(named, items, strict=True)
-    if type(value).__module__ == "numpy" and getattr(value, "ndim", 0) and value.dtype == object:
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", False) and value.dtype == object:
         return f"shape {value.shape}", ((f"{path}[{i}]", item) for i, item in enumerate(value.flat))
     if is_a(value, (set, frozenset)) or any(kind is AbstractSet for kind in type(value).__mro__):
         return None
