@@ -15,13 +15,13 @@ from .._torch.machine_faults import machine_fault
 from .._torch.object_text import text_of_error
 from .._torch.sandbox import Sandbox, kept_rng, seed_everything
 from .._torch.user_lines import error_location
+from ..check.expected_exceptions import require_expected
 from ..events import doing
 from ..findings import CompileUsageError, Finding
 from ..legs.calls import Call
 from ..legs.eager import Eager, eager_run
 from ..legs.leg import Work, World
 from ..legs.targets import DynamicDims, argument_names, mark_dynamic
-from ..numerics import CallRecord
 
 
 @dataclass(frozen=True)
@@ -63,19 +63,8 @@ def eager_results(work: Work, box: Sandbox) -> Eager:
             f"call 1, from which the artifact is built, raises an exception in eager: {said}", error
         ) from None
     for call, record in zip(work.calls, eager.records, strict=True):
-        _require_expected(call, record)
+        require_expected(call, record.number, record.error)
     return eager
-
-
-def _require_expected(call: Call, eager: CallRecord) -> None:
-    """Reject a call that is expected to raise an exception, unless eager raises this exception."""
-    if not call.exceptions or isinstance(eager.error, call.exceptions):
-        return
-    wanted = " or ".join(kind.__name__ for kind in call.exceptions)
-    expects = f"call {eager.number} is expected to raise {wanted}, but eager"
-    if eager.error is None:
-        raise CompileUsageError(f"{expects} returns without an exception")
-    raise usage_error(f"{expects} raises {text_of_error(eager.error)}", eager.error) from None
 
 
 def build(artifact: Artifact, world: World) -> list[Finding]:
