@@ -26,7 +26,7 @@ from torch._dynamo.eval_frame import reset_code
 from torch._dynamo.utils import counters
 
 from .accelerator import accelerator, accelerator_in_use, kind_of
-from .compiled_before import compiled_codes
+from .compiled_before import codes_with_graphs, compiled_codes
 from .defaults import kept_defaults
 from .profile_function import profile_function
 from .random_ops import CACHE_KEY_TAG
@@ -99,7 +99,7 @@ class Sandbox:
     """
 
     def __init__(self) -> None:
-        self._before = {id(code): code for code in compiled_codes()}
+        self._before = {id(code): code for code in codes_with_graphs()}
         self._ran: dict[int, CodeType] = {}
         self._heard: set[int] = set()
         self._namespaces: dict[int, tuple[dict[str, Any], set[str]]] = {}

@@ -104,7 +104,10 @@ def shapes_text(call: Call, target: Any) -> str:
 
 def _value_text(name: str, value: Any) -> str:
     if isinstance(value, torch.Tensor):
-        return f"{name} {_DTYPES.get(value.dtype, str(value.dtype).removeprefix('torch.'))}{list(value.shape)}".strip()
+        dtype = _DTYPES.get(value.dtype, str(value.dtype).removeprefix("torch."))
+        # A nested tensor with the strided layout has no shape.
+        has_shape = not value.is_nested or value.layout is not torch.strided
+        return f"{name} {dtype}{list(value.shape) if has_shape else '[nested]'}".strip()
     tensors = flatten(value, name or "arg").tensors
     if tensors:
         return ", ".join(_value_text(path, tensor) for path, tensor in list(tensors.items())[:4])

@@ -229,7 +229,10 @@ class Leg:
             if index + 1 == len(self._calls):
                 self._optimizer = None  # frees the optimizer's state, which may be twice as large as the model
             self._record_gradients(call, record)
-            record.arguments = outcome.while_it_lasts(arguments_of(record, call.args, call.kwargs), self.world.snapshot)
+            left = arguments_of(record, call.args, call.kwargs)
+            if self.records_start:  # the other runs are references for tensors only
+                left = outcome.with_contents(left, record, call, self.world.snapshot)
+            record.arguments = outcome.while_it_lasts(left, self.world.snapshot)
             record.output = outcome.while_it_lasts(flatten(record.output), self.world.snapshot)
             self.world.snapshot.take()
             now = self._present()

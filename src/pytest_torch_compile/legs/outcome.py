@@ -171,6 +171,26 @@ class _Walk:
         return ((t, p) for t, p in parts(value) if t not in hidden and not t.startswith(".default "))
 
 
+def with_contents(arguments: Flat, record: CallRecord, call: Call, snapshot: Snapshot) -> Flat:
+    """Return the flattened arguments of a call with the present contents of the objects among them: attributes, items
+    of sets, and states such as those of random number generators. Call this function before the objects' state is
+    restored.
+    """
+    tensors = arguments.tensors
+    walk = _Walk(snapshot, frozenset(map(id, tensors.values())))
+    for position, value in enumerate(call.args):
+        walk.visit(value, record.argument_label(position))
+    for name, value in call.kwargs.items():
+        walk.visit(value, f"argument {name}")
+    nodes = dict(arguments.nodes)
+    for path, node in walk.flat.nodes.items():
+        # Both describe containers; only the flattened arguments bypass the methods of users' containers.
+        is_known = path in nodes and not (node.is_leaf or nodes[path].is_leaf)
+        if path not in tensors and not is_known:
+            nodes[path] = node
+    return Flat(nodes)
+
+
 def _placed_by_torch(optimizer: torch.optim.Optimizer) -> list[Any]:
     """Return the parts of an optimizer that torch changes when it traces a step on a GPU: the parameter groups and the
     scalar tensors in the state.
