@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 # Prefixes of attributes that dynamo sets on functions and objects. These attributes are not user state. torch 2.15
-# leaves ``fake_device`` on a parameter whose ``.data`` was assigned in compiled code. ``mark_dynamic`` sets the last two.
+# leaves ``fake_device`` on a parameter whose ``.data`` was assigned. ``mark_dynamic`` sets the last two.
 DYNAMOS_OWN = ("_torchdynamo", "_dynamo", "fake_device", "_specialize_on", "_has_dynamo_dim_marking")
 
 
