@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import functools
 import io
+import logging
 import random
 import types
 
@@ -27,6 +28,7 @@ KINDS = {
     "random numbers": (lambda: random.Random(0), lambda held: held.random()),
     "random numbers of numpy": (lambda: numpy.random.default_rng(0), lambda held: held.random()),
     "random numbers of torch": (torch.Generator, lambda held: held.manual_seed(3)),
+    "level of a logger": (lambda: logging.getLogger(__name__), lambda held: held.setLevel(7)),
     "mode of a module": (nn.Dropout, lambda held: held.eval()),
     "submodules": (lambda: nn.Sequential(nn.ReLU()), lambda held: held.append(nn.ReLU())),
     "hook of a module": (lambda: nn.Linear(2, 2), lambda held: held.register_forward_hook(print)),

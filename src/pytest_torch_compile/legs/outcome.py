@@ -19,6 +19,7 @@ from .._torch.machine_faults import machine_fault
 from .._torch.tensor_state import is_plain, is_wrapper
 from .._torch.trees import waited
 from ..numerics import CallRecord, Flat, Node
+from ..numerics.containers import is_below
 from .calls import Call
 from .holders import ClassAttributes, Key, is_mutable
 from .reach import cells, is_plain_key, is_table_of_python, items, parts
@@ -182,7 +183,12 @@ def with_contents(arguments: Flat, record: CallRecord, call: Call, snapshot: Sna
         walk.visit(value, record.argument_label(position))
     for name, value in call.kwargs.items():
         walk.visit(value, f"argument {name}")
-    nodes = dict(arguments.nodes)
+    known = arguments.nodes
+    # The walk does not enter an object whose state is not in its attributes, such as a logger.
+    states = [
+        path for path, node in walk.flat.nodes.items() if node.is_leaf and path in known and not known[path].is_leaf
+    ]
+    nodes = {path: node for path, node in known.items() if not is_below(path, states)}
     for path, node in walk.flat.nodes.items():
         # Both describe containers; only the flattened arguments bypass the methods of users' containers.
         is_known = path in nodes and not (node.is_leaf or nodes[path].is_leaf)
