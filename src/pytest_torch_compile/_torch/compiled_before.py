@@ -28,19 +28,19 @@ def compiled_codes() -> list[CodeType]:
     return [code for ref in convert_frame.input_codes.seen if (code := ref()) is not None]
 
 
-def codes_with_graphs() -> list[CodeType]:
-    """Return the code objects that currently have compiled graphs."""
+def has_graphs(code: CodeType) -> bool:
+    """Return whether a code object currently has compiled graphs."""
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
-    return [code for code in compiled_codes() if _debug_get_cache_entry_list(code)]
+    return bool(_debug_get_cache_entry_list(code))
 
 
 def functions_with_graphs() -> tuple[Location, ...]:
     """Return the functions that currently have compiled graphs, excluding resume functions."""
     return tuple(
         Location(code.co_filename, code.co_firstlineno, code.co_name)
-        for code in codes_with_graphs()
-        if code.co_name == function_name(code.co_name)
+        for code in compiled_codes()
+        if code.co_name == function_name(code.co_name) and has_graphs(code)
     )
 
 

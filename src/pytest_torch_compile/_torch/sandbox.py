@@ -26,7 +26,7 @@ from torch._dynamo.eval_frame import reset_code
 from torch._dynamo.utils import counters
 
 from .accelerator import accelerator, accelerator_in_use, kind_of
-from .compiled_before import codes_with_graphs, compiled_codes
+from .compiled_before import compiled_codes, has_graphs
 from .defaults import kept_defaults
 from .profile_function import profile_function
 from .random_ops import CACHE_KEY_TAG
@@ -99,7 +99,8 @@ class Sandbox:
     """
 
     def __init__(self) -> None:
-        self._before = {id(code): code for code in codes_with_graphs()}
+        self._before = {id(code): code for code in compiled_codes()}
+        self._with_graphs = {id(code) for code in self._before.values() if has_graphs(code)}
         self._ran: dict[int, CodeType] = {}
         self._heard: set[int] = set()
         self._namespaces: dict[int, tuple[dict[str, Any], set[str]]] = {}
@@ -143,8 +144,9 @@ class Sandbox:
             reset_code(code)
         for code in compiled_codes():
             name = function_name(code.co_name)
+            is_new = id(code) not in self._before or (id(code) not in self._with_graphs and has_graphs(code))
             # Modules defined in torch are compiled through one of torch's functions, which does not run in eager code.
-            if id(code) not in self._before or is_torch(code.co_filename) or (code.co_filename, name) in ran:
+            if is_new or is_torch(code.co_filename) or (code.co_filename, name) in ran:
                 reset_code(code)
         # Only the guards of graphs that no longer exist used these aliases.
         for namespace, before in self._namespaces.values():
