@@ -19,7 +19,7 @@ from ..speed.measured_test import SpeedTest, measured_test
 from ..speed.measuring.stack_depth import with_spare_stack
 from ..speed.sample import PRECISION, SECONDS, SpeedSample
 from . import in_child, payload
-from .planned import compare_plan
+from .plan_session import compare_plan
 
 if TYPE_CHECKING:
     from ..speed.measuring.bench import Bench

@@ -10,7 +10,7 @@ import pytest
 
 from .. import settings
 from .._torch.warning_filters import calm
-from .planned import compare_plan
+from .plan_session import compare_plan
 from .usage import MARKER
 
 if TYPE_CHECKING:

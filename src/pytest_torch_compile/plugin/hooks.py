@@ -17,7 +17,7 @@ from . import (
     collector,
     in_child,
     options,
-    planned,
+    plan_session,
     structure_session,
     termination,
     torchrun,
@@ -63,7 +63,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if writes and torchrun.leads(config):
         termination.end_in_order(config)
     # Each of these registers a plugin if its option is set. The plugin that was registered last is called first.
-    for feature in (collector.begin, acceptance_session.begin, _begin_existing, structure_session.begin, planned.begin):
+    for feature in (
+        collector.begin,
+        acceptance_session.begin,
+        _begin_existing,
+        structure_session.begin,
+        plan_session.begin,
+    ):
         feature(config)
 
 
