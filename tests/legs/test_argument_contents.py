@@ -86,3 +86,14 @@ def test_strided_nested_argument_is_described():
 def test_code_that_only_the_compile_function_runs_is_compiled_in_each_check():
     for _ in range(4):
         assert len(check_compile(doubled, torch.ones(2), None, compile=wrapped(lambda held: None)).graphs) == 1
+
+
+def test_setting_that_torch_changes_when_it_traces_a_step_is_no_finding_and_another_one_is():
+    optimizer = torch.optim.AdamW([nn.Parameter(torch.ones(2))])
+    check_compile(doubled, torch.ones(2), optimizer, compile=wrapped(setting(capturable=True)))
+    with pytest.raises(CompileCheckFailed, match="'lr'"):
+        check_compile(doubled, torch.ones(2), optimizer, compile=wrapped(setting(lr=1.0)))
+
+
+def setting(**options):
+    return lambda optimizer: optimizer.param_groups[0].update(options)

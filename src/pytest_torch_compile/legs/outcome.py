@@ -177,22 +177,25 @@ def with_contents(arguments: Flat, record: CallRecord, call: Call, snapshot: Sna
     of sets, and states such as those of random number generators. Call this function before the objects' state is
     restored.
     """
-    tensors = arguments.tensors
-    walk = _Walk(snapshot, frozenset(map(id, tensors.values())))
+    walk = _Walk(snapshot, frozenset(map(id, arguments.tensors.values())))
     for position, value in enumerate(call.args):
         walk.visit(value, record.argument_label(position))
     for name, value in call.kwargs.items():
         walk.visit(value, f"argument {name}")
-    known = arguments.nodes
+    found, known = walk.flat.nodes, arguments.nodes
     # The walk does not enter an object whose state is not in its attributes, such as a logger.
-    states = [
-        path for path, node in walk.flat.nodes.items() if node.is_leaf and path in known and not known[path].is_leaf
-    ]
-    nodes = {path: node for path, node in known.items() if not is_below(path, states)}
-    for path, node in walk.flat.nodes.items():
-        # Both describe containers; only the flattened arguments bypass the methods of users' containers.
-        is_known = path in nodes and not (node.is_leaf or nodes[path].is_leaf)
-        if path not in tensors and not is_known:
+    states = [path for path, node in found.items() if node.is_leaf and path in known and not known[path].is_leaf]
+
+    def is_left_out(path: str, node: Node) -> bool:
+        """Return whether the walk left out a value, such as a setting that torch changes in an optimizer."""
+        above = found.get(path[: max(path.rfind("."), path.rfind("["))])
+        is_entered = above is not None and not above.is_leaf
+        return is_entered and node.is_leaf and path not in found and not is_a(node.value, torch.Tensor)
+
+    nodes = {path: node for path, node in known.items() if not (is_left_out(path, node) or is_below(path, states))}
+    for path, node in found.items():
+        # If both describe a container, only the flattened arguments bypass the methods of the container's class.
+        if node.is_leaf or path not in nodes or nodes[path].is_leaf:
             nodes[path] = node
     return Flat(nodes)
 
