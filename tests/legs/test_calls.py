@@ -139,12 +139,16 @@ def test_dimension_marked_dynamic_costs_no_recompile(dims):
 
 
 def test_argument_that_a_call_leaves_out_needs_no_mark():
-    def shifted(x, y=None):
+    def shifted(x, y=None, *, z=None):
         return x + 1 if y is None else x + y
 
-    calls = [call(torch.ones(3), torch.ones(3)), call(torch.ones(4)), call(torch.ones(5), y=None), call(torch.ones(6))]
-    report = check_compile(shifted, calls=calls, backend="eager", dynamic_dims={"x": 0, 1: 0}, max_recompiles=1)
-    assert len(report.recompiles) == 1
+    calls = [call(torch.ones(3), torch.ones(3)), call(torch.ones(4)), call(torch.ones(5), y=None)]
+    calls.append(call(torch.ones(6), z=torch.ones(2)))
+    dims = {"x": 0, 1: 0, "z": 0}
+    report = check_compile(shifted, calls=calls, backend="eager", dynamic_dims=dims, max_recompiles=2)
+    assert report.recompiles
+    with pytest.raises(CompileUsageError, match="dynamic_dims contains 'z', which is not a tensor argument"):
+        check_compile(shifted, calls=calls[:3], backend="eager", dynamic_dims=dims, max_recompiles=2)
 
 
 @pytest.mark.parametrize("case", sizes(lambda batch: torch.ones(batch), batch=[1, 3]), ids=lambda case: case.label)

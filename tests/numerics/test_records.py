@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import logging
 from collections import OrderedDict, deque, namedtuple
 from typing import Any
 
@@ -183,6 +184,9 @@ class TestContainers:
         found = outputs(Batch(a=Batch(b=x(1.0))), Batch(a=Batch(b=x(2.0))))
         assert found[0][0] == "numerics"
         assert "output['a']['b']" in found[0][1]
+
+    def test_objects_of_the_standard_library_are_not_entered(self):
+        assert len(flatten(logging.getLogger(__name__)).nodes) == 1
 
     def test_cycles_end(self):
         loop: list[Any] = [x()]

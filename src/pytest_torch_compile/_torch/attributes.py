@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import types
 from contextlib import suppress
@@ -11,6 +12,13 @@ from operator import is_
 from typing import Any
 
 from .class_cache import cached_by_class
+
+# The contents of objects from these packages are not traversed: they contain no model state, or too many other objects
+# (a logger refers to all other loggers). The modules that are left out define simple containers: SimpleNamespace,
+# OrderedDict, deque and Namespace.
+CLOSED_PACKAGES = (sys.stdlib_module_names - {"__main__", "types", "collections", "argparse"}) | {
+    "numpy", "pytest", "_pytest", "pluggy",
+}  # fmt: skip
 
 
 def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:

@@ -65,7 +65,7 @@ def _repeatable(work: Work, call: Call, compiling: Compiling | None) -> Run:
     for action in own.actions:
         action(target)
     if compiling is not None and work.dynamic_dims:
-        mark_dynamic(own, work.dynamic_dims, argument_names(work.target))
+        mark_dynamic(own, work.dynamic_dims, argument_names(work.target), work.calls)
     if work.trains or work.optimizer is not None:
         step = workload(target, own.args, own.kwargs, work.train, work.optimizer, compiling)
     else:

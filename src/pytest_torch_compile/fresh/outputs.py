@@ -10,7 +10,7 @@ import torch
 
 from .._torch.float_types import is_packed
 from .._torch.machine_faults import machine_fault
-from .._torch.trees import inner_tensors, is_traceable_wrapper_subclass
+from .._torch.trees import inner_tensors, is_traceable_wrapper_subclass, waited
 from ..numerics import flatten
 from ..numerics.containers import as_tensor
 
@@ -56,6 +56,7 @@ class Values:
             self.leaves[path] = tensor
 
     def _add_tensor(self, path: str, tensor: torch.Tensor) -> None:
+        tensor = waited(tensor)
         kind = type(tensor).__name__
         if tensor.is_nested:
             parts = tensor.unbind()

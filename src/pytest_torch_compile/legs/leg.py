@@ -177,7 +177,7 @@ class Leg:
         if wrap is not None:
             if self._work.dynamic_dims is not None:
                 for call in self._calls:
-                    mark_dynamic(call, self._work.dynamic_dims, self._names)
+                    mark_dynamic(call, self._work.dynamic_dims, self._names, self._calls)
             self._called = wrap(self._target)
         if self._work.optimizer is not None:
             params = [p for m in self.modules.values() for p in m.parameters() if p.requires_grad]

@@ -19,7 +19,6 @@ from .._torch.machine_faults import machine_fault
 from .._torch.tensor_state import is_plain, is_wrapper
 from .._torch.trees import waited
 from ..numerics import CallRecord, Flat, Node
-from ..numerics.containers import is_below
 from .calls import Call
 from .holders import ClassAttributes, Key, is_mutable
 from .reach import cells, is_plain_key, is_table_of_python, items, parts
@@ -183,8 +182,6 @@ def with_contents(arguments: Flat, record: CallRecord, call: Call, snapshot: Sna
     for name, value in call.kwargs.items():
         walk.visit(value, f"argument {name}")
     found, known = walk.flat.nodes, arguments.nodes
-    # The walk does not enter an object whose state is not in its attributes, such as a logger.
-    states = [path for path, node in found.items() if node.is_leaf and path in known and not known[path].is_leaf]
 
     def is_left_out(path: str, node: Node) -> bool:
         """Return whether the walk left out a value, such as a setting that torch changes in an optimizer."""
@@ -192,7 +189,7 @@ def with_contents(arguments: Flat, record: CallRecord, call: Call, snapshot: Sna
         is_entered = above is not None and not above.is_leaf
         return is_entered and node.is_leaf and path not in found and not is_a(node.value, torch.Tensor)
 
-    nodes = {path: node for path, node in known.items() if not (is_left_out(path, node) or is_below(path, states))}
+    nodes = {path: node for path, node in known.items() if not is_left_out(path, node)}
     for path, node in found.items():
         # If both describe a container, only the flattened arguments bypass the methods of the container's class.
         if node.is_leaf or path not in nodes or nodes[path].is_leaf:

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from .._torch.attributes import attributes, is_a
+from .._torch.attributes import CLOSED_PACKAGES, attributes, is_a
 from .._torch.class_cache import cached_by_class
 from .._torch.compiled import DYNAMOS_OWN
 from .._torch.tensor_state import without_torch_function
@@ -31,11 +31,7 @@ EMPTY: Any = object()
 PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 """The most common types whose values are immutable and contain no other objects."""
 
-# The contents of objects from these packages are not traversed: they contain no model state, or too many other objects.
-# The three modules that are left out define simple containers: SimpleNamespace, OrderedDict, deque and Namespace.
-_CLOSED = (sys.stdlib_module_names - {"__main__", "types", "collections", "argparse"}) | {
-    "numpy", "pytest", "_pytest", "pluggy", "torch",
-}  # fmt: skip
+_CLOSED = CLOSED_PACKAGES | {"torch"}
 # The kernels of compilers are not traversed either. A kernel refers to its compiler and to caches, which eager and
 # compiled code fill differently. Other objects of these packages, such as Triton's tensor descriptors, contain tensors.
 _KERNELS = ("triton.runtime.", "triton.compiler.", "triton.backends.", "numba.core.", "numba.np.", "numba.cuda.")

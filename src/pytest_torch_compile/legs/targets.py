@@ -106,15 +106,14 @@ def argument_label(names: Sequence[str], position: int) -> str:
     return names[position] if position < len(names) else f"argument {position}"
 
 
-def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) -> None:
-    """Mark dimensions of a call's tensors as dynamic.
+def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str], calls: Sequence[Call] = ()) -> None:
+    """Mark dimensions of a call's tensors as dynamic. An argument that this call does not pass, or that is None, is
+    skipped if another one of ``calls`` passes a tensor.
 
     The keys of ``dynamic_dims`` are argument names or positions. A value is a dimension, a tuple of dimensions, or a
     dict that maps dimensions to ranges of sizes. With ``{"x": 0, 1: (0, 2), "mask": {1: (2, 512)}}``, dimension 0 of
     ``x``, dimensions 0 and 2 of the second argument, and dimension 1 of ``mask`` are dynamic. Dimension 1 of ``mask``
     has sizes from 2 to 512, inclusive.
-
-    An argument that the call does not pass, or that is None, is skipped.
 
     A string instead of a range, as in ``{"x": {0: "batch"}, "y": {0: "batch"}}``, marks the dimensions as unbacked. All
     dimensions with the same string have the same size.
@@ -131,7 +130,7 @@ def mark_dynamic(call: Call, dynamic_dims: DynamicDims, names: Sequence[str]) ->
     named = [name for dims in dynamic_dims.values() if isinstance(dims, Mapping) for name in dims.values()]
     for key, dims in dynamic_dims.items():
         tensor = _argument(call, key, names)
-        if tensor is None and _is_optional(key, names):
+        if tensor is None and any(isinstance(_argument(other, key, names), torch.Tensor) for other in calls):
             continue
         if not isinstance(tensor, torch.Tensor):
             given = [argument_label(names, i) for i in range(len(call.args))] + list(call.kwargs)
@@ -164,11 +163,6 @@ def _argument(call: Call, key: str | int, names: Sequence[str]) -> Any:
         return call.kwargs[key]
     position = names.index(key) if key in names else len(call.args)
     return call.args[position] if position < len(call.args) else None
-
-
-def _is_optional(key: str | int, names: Sequence[str]) -> bool:
-    """Return whether the target has this argument, so that a call may leave it out."""
-    return 0 <= key < len(names) if isinstance(key, int) else key in names
 
 
 def tensors_of(calls: Iterable[Call]) -> Iterator[torch.Tensor]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .._torch.attributes import attributes, has, is_a
+from .._torch.attributes import CLOSED_PACKAGES, attributes, has, is_a
 
 KEYS = "keys "
 FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, types.ModuleType)
@@ -102,7 +102,7 @@ def _children(value: Any, path: str) -> tuple[str, Iterable[tuple[str, Any]]] | 
         kept = {name: own[name] for name in type(value).__dataclass_fields__ if name in own}
         return f"fields {_names(kept)}", ((f"{path}.{k}", v) for k, v in kept.items())
     # An object of another class is compared by its attributes, unless the class defines ``__eq__``.
-    data = data_attributes(value) if type(value).__module__ != "numpy" else {}
+    data = {} if str(type(value).__module__).partition(".")[0] in CLOSED_PACKAGES else data_attributes(value)
     if not data or (defines_equality(value) and not _holds_tensors(value, 6)):
         return None
     return f"attributes {_names(data)}", ((f"{path}.{k}", v) for k, v in data.items())

@@ -86,7 +86,7 @@ class FakeLeg:
         """Run call ``index`` (from 0). If the call raises an exception that it is expected to raise, return it."""
         call = self.calls[index]
         if self.options.dynamic_dims:
-            mark_dynamic(call, self.options.dynamic_dims, argument_names(self.target))
+            mark_dynamic(call, self.options.dynamic_dims, argument_names(self.target), self.calls)
         try:
             self._run(call, index)
         except Exception as error:

@@ -144,7 +144,7 @@ def _marked(work: Work) -> Iterator[None]:
     snapshot = Snapshot((call.args, call.kwargs) for call in work.calls)
     with snapshot.in_force(snapshot.new_leg()):
         for call in work.calls:
-            mark_dynamic(call, work.dynamic_dims, argument_names(work.target))
+            mark_dynamic(call, work.dynamic_dims, argument_names(work.target), work.calls)
         yield
 
 
