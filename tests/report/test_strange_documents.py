@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import json
 import os
@@ -87,11 +88,17 @@ def watch(event: str, arguments: tuple[Any, ...]) -> None:
         seen.append(f"{event} {arguments}")
 
 
-sys.addaudithook(watch)
+@functools.cache
+def install() -> None:
+    """Install the hook, which cannot be removed, only in processes that run these tests. In others, its frame could be
+    the innermost one of a check that is interrupted.
+    """
+    sys.addaudithook(watch)
 
 
 @pytest.fixture
 def folder():
+    install()
     with tempfile.TemporaryDirectory() as place:
         watching.append(Path(place))
         yield Path(place)
