@@ -70,19 +70,18 @@ EXPLANATIONS: dict[str, str] = {
 
 # Fixes for graph breaks, by category.
 BREAK_HINTS = {
-    "data-dependent branch": "a branch on a tensor's value breaks the graph; use "
-    "torch.where or torch.cond, or branch on a "
-    "value that is known before the call",
-    "scalar from a tensor": "keep the value as a tensor (no .item(), .tolist(), "
-    "float(tensor)), or compute it outside the "
-    "compiled function",
+    "data-dependent branch": "a branch on a tensor's value breaks the graph; use torch.where or torch.cond, or branch "
+    "on a value that is known before the call",
+    "scalar from a tensor": "keep the value as a tensor (no .item(), .tolist(), float(tensor)), or compute it outside "
+    "the compiled function",
+    "function transform that runs eagerly": "torch compiles this function only together with the call to torch.vmap, "
+    "torch.func.grad or another transform of torch.func; compile the code that calls the transform, or, if it is "
+    "compiled already, remove the graph break that makes the transform run eagerly",
     "explicit graph break": "remove the graph_break() call",
     "disabled function": "the function is marked with torch.compiler.disable; call it outside the compiled region, or "
     "allow this break with max_graph_breaks or accepted_breaks",
-    "call to print or a logger": "remove the call, skip it if "
-    "torch.compiler.is_compiling(), or move it out of the "
-    "compiled "
-    "function",
+    "call to print or a logger": "remove the call, skip it if torch.compiler.is_compiling(), or move it out of the "
+    "compiled function",
     "graph that the backend refuses": "torch traced the code, but the backend cannot compile the graph: the "
     "result of the op named above (often an op of the backward pass) has a data-dependent size or is a Python number; "
     "replace the op (for example, x[mask] with torch.where(c, a, b)), or move it out of the compiled function",

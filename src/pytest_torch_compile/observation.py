@@ -78,7 +78,8 @@ class GraphBreak:
     torch's functions. ``callers`` contains the lines of user code in this chain that lead to ``location``. ``times`` is
     the number of compilations in which this break occurred. ``module`` is the module that contains the line that caused
     the break (``kornia.filters.canny``); ``installed`` is true if this module belongs to an installed package.
-    ``numbers`` lists the NumPy scalars that this line uses.
+    ``numbers`` lists the NumPy scalars that this line uses. ``skipped`` is the compiled function that runs eagerly as a
+    whole because of this break, or an empty string.
     """
 
     location: Location
@@ -88,7 +89,7 @@ class GraphBreak:
     call: int = 0
     explanation: str = ""
     hints: tuple[str, ...] = ()
-    skipped_frame: bool = False
+    skipped: str = ""
     times: int = 1
     stack: tuple[Location, ...] = ()
     callers: tuple[Location, ...] = ()

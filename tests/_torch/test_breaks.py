@@ -51,7 +51,7 @@ def test_explanation_and_hints_are_kept():
 
 def test_text_without_a_place_is_not_made_up():
     assert parse_break("Something else broke") is None
-    assert parse_error("no user code here", "why") is None
+    assert parse_error("why", 1, []) is None
 
 
 def test_place_without_a_stack_is_taken_from_the_head():

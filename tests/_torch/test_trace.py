@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
 import os
@@ -154,7 +155,25 @@ def test_budget_counts_the_calls_of_a_helper_that_breaks():
 
 def test_skipped_function_is_said_to_run_in_eager():
     found = {name: seen_in(getattr(breaks, name), torch.ones(4)).graph_breaks[0] for name in ("in_loop", "in_middle")}
-    assert {name: b.skipped_frame for name, b in found.items()} == {"in_loop": True, "in_middle": False}
+    assert {name: b.skipped for name, b in found.items()} == {"in_loop": "in_loop", "in_middle": ""}
+
+
+def test_function_that_an_eager_vmap_calls_is_located_and_named_as_skipped():
+    with TraceObserver() as observer:
+        torch.compile(breaks.in_vmap, backend="aot_eager")(torch.ones(4, 3))
+    shown, transform = observer.seen.graph_breaks
+    assert (shown.category, shown.location.function) == ("call to print or a logger", "shown")
+    assert (transform.category, transform.location.function) == ("function transform that runs eagerly", "shown")
+    assert transform.skipped == "shown"  # and not in_vmap, the outermost compiled function
+
+
+def test_compiled_function_that_vmap_calls_is_located():
+    with TraceObserver() as observer, contextlib.suppress(RuntimeError):
+        torch.vmap(torch.compile(breaks.in_middle, backend="aot_eager"))(torch.ones(4, 3))
+    assert [(one.category, one.skipped) for one in observer.seen.graph_breaks] == [
+        ("function transform that runs eagerly", "in_middle")
+    ]
+    assert not observer.seen.undecided
 
 
 def test_fingerprint_holds_when_lines_move_and_changes_with_the_code(tmp_path):

@@ -78,6 +78,14 @@ def refuses(graph, inputs):
         ("Constraints violated!\n  - first\n  - second\n\nlong story", "E: Constraints violated!\n- first\n- second"),
         ("said\n\nlong story\n- a point of it", "E: said"),
         ("", "E"),
+        (
+            "at 60:4:\ndef kernel(\n    x,\n):\n    h = tl.zeros([B], tl.float32)\n    ^",
+            "E: at the kernel's line 'h = tl.zeros([B], tl.float32)'",
+        ),
+        (
+            "at 9:0:\ndef kernel(x):\n    tl.static_assert(B > 1)\n    ^\nB must be larger\n- a point of it",
+            "E: at the kernel's line 'tl.static_assert(B > 1)': B must be larger\n- a point of it",
+        ),
     ],
 )
 def test_summary_of_an_exception_keeps_the_lines_that_belong_to_its_first(text, summary):

@@ -140,3 +140,7 @@ def in_a_comprehension(x):
 def shown(x):
     print("value")
     return x.sin()
+
+
+def in_vmap(x):
+    return torch.vmap(shown)(x.cos())

@@ -37,6 +37,7 @@ _PREAMBLES = (
     re.compile(r"^Failed to handle graph break gracefully[^\n]*\n\s*"),
     re.compile(r"^Encountered graph break that we cannot resume from[^\n]*\n\s*"),
     re.compile(r"^Unsupported: "),
+    re.compile(r"^If you are reaching here, it means dynamo failed for one of the following reasons:\s*-\s*"),
 )
 OTHER = "unsupported code"  # breaks that belong to no other category, shown with torch's full message
 # Parts of torch's message that are ignored: advice that mentions other causes, and lines of the user's code.
@@ -61,6 +62,10 @@ _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"builtin: bool \[[^,]*TensorVariable|builtin operator `bool` with argument types \['Tensor",
             re.I,
         ),
+    ),
+    (
+        "function transform that runs eagerly",
+        re.compile(r"^Unsupported functorch tracing attempt|Calling torch\.func\.vmap\(compiled_fn\)", re.M),
     ),
     ("explicit graph break", re.compile(r"(?<!step_)graph_break\b", re.I)),
     (
@@ -128,7 +133,6 @@ def parse_break(payload: str, call: int = 0, stack: Sequence[Location] = ()) -> 
         call=call,
         explanation=labelled[0] if labelled else rest.rstrip() if category == OTHER else "",
         hints=tuple(_labelled(reason_text, "Hint")),
-        skipped_frame="Skipping the function" in payload,
         stack=tuple(frames),
         callers=led_here,
         module=module_of(broken.file),
@@ -160,17 +164,16 @@ def callers(frames: Sequence[Location], location: Location) -> tuple[Location, .
     return tuple(own if not is_library(location.file) else frames[:innermost])
 
 
-def parse_error(trace: str, reason: str, call: int = 0, stack: Sequence[Location] = ()) -> GraphBreak | None:
-    """Return the graph break of a frame that dynamo skipped because of an error. ``trace`` is the error message, which
-    contains the location. ``reason`` is the cause of the error.
+def skips_function(payload: str) -> bool:
+    """Return whether a ``dynamo_graph_break_reason`` payload says that the compiled function runs eagerly."""
+    return "Skipping the function" in payload
+
+
+def parse_error(reason: str, call: int, stack: Sequence[Location]) -> GraphBreak | None:
+    """Return the graph break of a function that dynamo skipped because of an error, or None if ``stack`` is empty.
+    ``reason`` is the cause of the error.
     """
-    written = error_stack(trace)
-    if not written:
-        return None
-    broken = parse_break(f"Reason: {reason}\n", call, stack or [readable(frame) for frame in below_own(written)])
-    if broken is not None:
-        broken.skipped_frame = True
-    return broken
+    return parse_break(f"Reason: {reason}\n", call, stack) if stack else None
 
 
 def error_stack(trace: str) -> list[Location]:
@@ -179,9 +182,14 @@ def error_stack(trace: str) -> list[Location]:
     return raw_frames(user_code[1].split("\n\n")[0]) if len(user_code) == 2 else []
 
 
-def is_given_up(graph_break: GraphBreak) -> bool:
-    """Return whether this break only repeats an earlier break that made torch run the frame eagerly."""
-    return graph_break.reason.startswith("WON'T CONVERT")
+def without_repeated(found: Sequence[GraphBreak]) -> list[GraphBreak]:
+    """Drop the graph breaks that only repeat another break. If a backend rejects a graph, torch reports a break for
+    each enclosing frame as well, and torch 2.6 reports a second break at the same line.
+    """
+    kept = [one for one in found if not one.reason.startswith("WON'T CONVERT")]
+    lines = {(one.location.file, one.location.line) for one in kept}
+    refused = any(one.category == REFUSED for one in kept)
+    return [one for one in found if one in kept or not (refused or (one.location.file, one.location.line) in lines)]
 
 
 def _labelled(text: str, label: str) -> list[str]:

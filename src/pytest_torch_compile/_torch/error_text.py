@@ -16,6 +16,7 @@ from .user_lines import OWN_FOLDER, is_of_python, user_location
 _REPORT_IT = re.compile(r"\b(report|file|open)\b.*\b(issue|bug)", re.I)
 # Texts in the first error line of g++, clang++ and their linkers. "error: ld returned 1 exit status" comes later.
 _OF_A_CPP_COMPILER = ("undefined reference", "cannot find", "error:")
+_IN_A_KERNEL = re.compile(r"at \d+:\d+:")  # the first line of Triton's compilation errors
 
 
 def usage_error(text: str, error: BaseException) -> CompileUsageError:
@@ -57,7 +58,7 @@ def error_summary(error: BaseException) -> str:
     the first error in a C++ compiler's output. The lines directly after the first line are also main lines, as long as
     each of them is a list item (``- ...``) or follows a line that ends in a colon.
     """
-    lines = [line.strip() for line in message_of(error).splitlines() if line.strip()]
+    lines = _without_kernel([line.strip() for line in message_of(error).splitlines() if line.strip()])
     if not lines:
         return type(error).__name__
     belongs = [line for _, line in takewhile(lambda p: p[0].endswith(":") or p[1].startswith("- "), pairwise(lines))]
@@ -65,3 +66,14 @@ def error_summary(error: BaseException) -> str:
     printed = dropwhile(lambda line: line != "Output:", lines)
     wrong = [line for line in printed if any(words in line for words in _OF_A_CPP_COMPILER)]
     return "\n".join([f"{type(error).__name__}: {lines[0]}", *dict.fromkeys([*belongs, *asked[:1], *wrong[:1]])])
+
+
+def _without_kernel(lines: list[str]) -> list[str]:
+    """Remove a kernel's source from the message of Triton's compiler, except for the line that is wrong, which is
+    marked by a caret in the line below it.
+    """
+    if not (lines and _IN_A_KERNEL.fullmatch(lines[0]) and "^" in lines[2:]):
+        return lines
+    caret = lines.index("^", 2)
+    reason, *others = lines[caret + 1 :] or [""]
+    return [f"at the kernel's line {lines[caret - 1]!r}{': ' if reason else ''}{reason}", *others]

@@ -140,17 +140,9 @@ class TraceObserver(TraceListener):
             vars(logger)["isEnabledFor"] = self._was_enabled_for
         self._capture.__exit__(kind, error, trace)
         self._watch.__exit__(kind, error, trace)
-        self._leave_out_given_up()
+        self.seen.graph_breaks[:] = breaks.without_repeated(self.seen.graph_breaks)
         self._note_cudagraphs()
         self._compare_with_counters()
-
-    def _leave_out_given_up(self) -> None:
-        """Drop graph breaks that only repeat an earlier break. If a backend rejects a graph, torch reports a break for
-        each enclosing frame as well.
-        """
-        broken = self.seen.graph_breaks
-        if any(one.category == breaks.REFUSED for one in broken):
-            broken[:] = [one for one in broken if not breaks.is_given_up(one)]
 
     def _note_cudagraphs(self) -> None:
         counts, skips = self._cudagraphs, self.seen.cudagraph_skips
@@ -255,8 +247,7 @@ class TraceObserver(TraceListener):
         ops = graph_ops(payload)
         if not ops:
             return
-        location = self._frames.get(key[:2])
-        graph = Graph(location.function if location else "", ops, self.call, _compile_id(key))
+        graph = Graph(self._function(key), ops, self.call, _compile_id(key))
         # A backend may make dynamo trace again, so keep only the last graph of a compilation.
         before = self._tracing.pop(key[:2], None)
         self.seen.graphs[:] = [*(known for known in self.seen.graphs if known is not before), graph]
@@ -278,6 +269,11 @@ class TraceObserver(TraceListener):
             field = f"{prefix}_{OUTCOMES[match['outcome']]}"
             setattr(self.seen.cache, field, getattr(self.seen.cache, field) + 1)
 
+    def _function(self, key: CompileKey) -> str:
+        """Return the name of the function that is being compiled."""
+        location = self._frames.get(key[:2])
+        return location.function if location else ""
+
     def _error_text(self, payload: str, key: CompileKey) -> None:
         self._error_texts[key] = payload
 
@@ -293,12 +289,13 @@ class TraceObserver(TraceListener):
         found = breaks.parse_break(payload, self.call, stack)
         if found is None and (frame := self._frames.get(key[:2])):
             found = breaks.parse_break(payload, self.call, [frame])
-        self._broken[key] = self._note_break(found)
+        self._broken[key] = self._note_break(found, self._function(key) if breaks.skips_function(payload) else "")
 
-    def _note_break(self, graph_break: GraphBreak | None) -> GraphBreak | None:
+    def _note_break(self, graph_break: GraphBreak | None, skipped: str) -> GraphBreak | None:
         if graph_break is None:
             self._unobservable("a graph break has no location")
             return None
+        graph_break.skipped = skipped
         # Ignore library frames between user frames, because torch may compile them as one frame or as several.
         users = [frame for frame in graph_break.stack if not is_library(frame.file)]
         innermost = graph_break.location.library or graph_break.location
@@ -324,7 +321,7 @@ class TraceObserver(TraceListener):
         # torch 2.8 reports guarded code for a skipped frame, but counts no guards.
         no_code = event.get("has_guarded_code") is False or event.get("guard_count", 0) is None
         if no_code and (graph_break := self._broken.get(key)):
-            graph_break.skipped_frame = True
+            graph_break.skipped = self._function(key)
         if reason := event.get("cudagraph_skip_reason"):
             self.seen.cudagraph_skips.append(str(reason))
         if event.get("fail_type"):
@@ -337,8 +334,7 @@ class TraceObserver(TraceListener):
             self._failed(str(event["fail_type"]), str(event.get("fail_reason") or ""), key)
 
     def _failed(self, kind: str, reason: str, key: CompileKey) -> None:
-        location = self._frames.get(key[:2])
-        frame = location.function if location else "unknown function"
+        location, frame = self._frames.get(key[:2]), self._function(key) or "unknown function"
         if _LIMIT.search(kind) or _LIMIT.search(reason):
             name, failed = self._names.get(key[:2], ""), self._pending.pop(key, ())
             failed = self._guard_context.explained(key[:2], name, location, failed)
@@ -347,9 +343,11 @@ class TraceObserver(TraceListener):
             self.seen.fallbacks.append(EagerFallback(frame, "recompile-limit", detail, location, self.call, cause))
         elif kind in _BREAK_ERRORS and key not in self._broken and key in self._error_texts:
             # Before 2.9, a frame that is skipped, for example because of a break in a try block, is reported only here.
-            text = self._error_texts[key]
-            stack = whole_stack([], breaks.error_stack(text), Running.now(), self._broke_at)
-            self._note_break(breaks.parse_error(text, reason, self.call, stack))
+            # A frame that is rejected before its first instruction is traced, for example a function that vmap calls
+            # from eager code, has no stack in the text. Its location is that of its definition.
+            written = breaks.error_stack(self._error_texts[key]) or ([location] if location else [])
+            stack = whole_stack([], written, Running.now(), self._broke_at)
+            self._note_break(breaks.parse_error(reason, self.call, stack or written), frame)
         elif kind not in _BREAK_ERRORS:
             swallowed = support.swallows_errors()
             self.seen.errors.append(CompileError(frame, kind, reason, self.call, _compile_id(key), location, swallowed))

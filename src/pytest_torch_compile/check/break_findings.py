@@ -23,9 +23,8 @@ def graph_break_finding(found: GraphBreak, total: str, breaks: Sequence[GraphBre
     if place.library is not None:
         lines.append(f"inside {place.library}: {place.library.source}".rstrip(": "))
     lines += [f"called from {caller.shown()}: {caller.source}".rstrip(": ") for caller in found.callers[::-1]]
-    if found.skipped_frame:
-        skipped = found.stack[0].function if found.stack else "the function"
-        lines.append(f"torch skipped {skipped}, so all of {skipped} runs eagerly")
+    if found.skipped:
+        lines.append(f"torch skipped {found.skipped}, so all of {found.skipped} runs eagerly")
     whole = f"{found.reason}\n{found.explanation}" if found.category == OTHER else found.explanation
     lines += [f"torch says: {without_doubt(whole).strip() or found.reason}", f"fingerprint {found.fingerprint}"]
     hint = advice.for_break(found, breaks)

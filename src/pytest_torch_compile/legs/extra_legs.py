@@ -155,10 +155,8 @@ class ExtraLegs:
 
     def not_judged(self) -> list[str]:
         """Return a line for each measurement that could not be taken because its reference run raised an exception."""
-        lines = []
-        if (error := self._in_float64.why_not) is not None:
-            lines.append(f"errors relative to float64, because the eager run in float64 raises {error_summary(error)}")
-        if (error := self._perturbed.why_not) is not None:
-            what = "sensitivity to rounding, because the eager run with perturbed rounding raises"
-            lines.append(f"{what} {error_summary(error)}")
-        return lines
+        failed = {
+            "errors relative to float64, because the eager run in float64 raises": self._in_float64.why_not,
+            "sensitivity to rounding, because the eager run with perturbed rounding raises": self._perturbed.why_not,
+        }
+        return [f"{what} {' '.join(error_summary(e).splitlines())}" for what, e in failed.items() if e is not None]
