@@ -169,11 +169,12 @@ def skips_function(payload: str) -> bool:
     return "Skipping the function" in payload
 
 
-def parse_error(reason: str, call: int, stack: Sequence[Location]) -> GraphBreak | None:
+def parse_error(reason: str, call: int, stack: list[Location]) -> GraphBreak | None:
     """Return the graph break of a function that dynamo skipped because of an error, or None if ``stack`` is empty.
     ``reason`` is the cause of the error.
     """
-    return parse_break(f"Reason: {reason}\n", call, stack) if stack else None
+    frames = [readable(frame) for frame in below_own(stack)]
+    return parse_break(f"Reason: {reason}\n", call, frames) if frames else None
 
 
 def error_stack(trace: str) -> list[Location]:
