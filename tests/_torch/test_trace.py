@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import logging
 import os
@@ -165,10 +164,21 @@ def test_function_that_an_eager_vmap_calls_is_located_and_named_as_skipped():
     assert (shown.category, shown.location.function) == ("call to print or a logger", "shown")
     assert (transform.category, transform.location.function) == ("function transform that runs eagerly", "shown")
     assert transform.skipped == "shown"  # and not in_vmap, the outermost compiled function
+    assert not observer.seen.undecided
+
+
+def test_break_at_a_function_that_an_eager_vmap_calls_counts_like_any_other():
+    options = {"backend": "aot_eager", "fullgraph": False, "diagnose": "off"}
+    assert check_compile(breaks.in_vmap, torch.ones(4, 3), max_graph_breaks=2, **options).ok
+    with pytest.raises(
+        CompileCheckFailed, match="remove the graph break that makes the transform run eagerly"
+    ) as failed:
+        check_compile(breaks.in_vmap, torch.ones(4, 3), max_graph_breaks=1, **options)
+    assert {finding.kind for finding in failed.value.findings} == {"graph-break"}
 
 
 def test_compiled_function_that_vmap_calls_is_located():
-    with TraceObserver() as observer, contextlib.suppress(RuntimeError):
+    with TraceObserver() as observer:
         torch.vmap(torch.compile(breaks.in_middle, backend="aot_eager"))(torch.ones(4, 3))
     assert [(one.category, one.skipped) for one in observer.seen.graph_breaks] == [
         ("function transform that runs eagerly", "in_middle")
