@@ -10,7 +10,8 @@ from pytest_torch_compile import CompileCheckFailed, check_compile
 from pytest_torch_compile._torch.randomness import Recording, Replaying, Tape
 from pytest_torch_compile.legs.calls import call
 from pytest_torch_compile.legs.extra_legs import Float64Leg
-from pytest_torch_compile.legs.leg import Leg, Work
+from pytest_torch_compile.legs.leg import Leg
+from pytest_torch_compile.legs.work import Work
 
 
 def draw(x: torch.Tensor) -> list[torch.Tensor]:

@@ -10,7 +10,8 @@ from torch import nn
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile
 from pytest_torch_compile.legs import outcome
-from pytest_torch_compile.legs.leg import Leg, Work
+from pytest_torch_compile.legs.leg import Leg
+from pytest_torch_compile.legs.work import Work
 
 CALLS = [call(torch.ones(2)), call(torch.ones(2) * 2), call(torch.ones(2) * 3)]
 OPTIONS = {"backend": "eager", "fullgraph": False, "max_graph_breaks": 9, "max_recompiles": 9, "diagnose": "off"}

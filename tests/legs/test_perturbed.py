@@ -13,7 +13,8 @@ from pytest_torch_compile._torch import perturbed_rounding as shaking
 from pytest_torch_compile._torch.perturbed_rounding import PerturbedRounding
 from pytest_torch_compile.legs.calls import call
 from pytest_torch_compile.legs.extra_legs import LEAST_RUNS, RUNS, STRONG_RUNS, PerturbedLeg, PerturbedLegs
-from pytest_torch_compile.legs.leg import Leg, Work
+from pytest_torch_compile.legs.leg import Leg
+from pytest_torch_compile.legs.work import Work
 from pytest_torch_compile.report.failure_text import failure_text
 
 

@@ -29,7 +29,8 @@ from pytest_torch_compile import (  # noqa: E402
     check_compile,
 )
 from pytest_torch_compile.legs.holders import Memory  # noqa: E402
-from pytest_torch_compile.legs.leg import Work, World  # noqa: E402
+from pytest_torch_compile.legs.work import Work  # noqa: E402
+from pytest_torch_compile.legs.world import World  # noqa: E402
 from pytest_torch_compile.report.failure_text import headline  # noqa: E402
 
 OF_TORCH = {"2.6.": ["compile-error"], "2.7.": ["nothing-compiled"], "2.8.": ["nothing-compiled"]}

@@ -11,7 +11,8 @@ import torch
 from pytest_torch_compile import call
 from pytest_torch_compile.legs.converted import to_float64
 from pytest_torch_compile.legs.extra_legs import Float64Leg
-from pytest_torch_compile.legs.leg import Leg, Work
+from pytest_torch_compile.legs.leg import Leg
+from pytest_torch_compile.legs.work import Work
 from pytest_torch_compile.numerics import CallRecord
 from tests.mutants.captured import Captured
 from tests.mutants.judged import Judged, equal_legs, judged

@@ -10,7 +10,8 @@ from torch import nn
 
 from pytest_torch_compile import CompileUsageError, Plan, call, check_plan
 from pytest_torch_compile._torch.sandbox import sandbox
-from pytest_torch_compile.legs.leg import Leg, Work
+from pytest_torch_compile.legs.leg import Leg
+from pytest_torch_compile.legs.work import Work
 from pytest_torch_compile.numerics import flatten
 from pytest_torch_compile.plan.recorder import SEED, Values
 from pytest_torch_compile.plan.values import Judge

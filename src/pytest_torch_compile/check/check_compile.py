@@ -15,8 +15,8 @@ from ..legs.calls import as_calls
 from ..legs.check_record import Check
 from ..legs.compiling import Compiling
 from ..legs.keywords import Keywords, clear_keywords, keyword_options
-from ..legs.leg import Loss, OptimizerFactory, Work
 from ..legs.targets import DynamicDims
+from ..legs.work import Loss, OptimizerFactory, Work
 from ..numerics import Tolerances
 from ..numerics.tolerances import require_tolerances
 from . import acceptance

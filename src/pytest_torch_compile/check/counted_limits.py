@@ -14,7 +14,7 @@ from .._torch.syncs import noting_syncs
 from ..budget import Budget
 from ..findings import CompileUsageError, Finding, FindingKind
 from ..legs.compiling import Compiling
-from ..legs.leg import Work
+from ..legs.work import Work
 from ..observation import Location, Observation
 from ..report.failure_text import count
 from ..speed.measuring import memory

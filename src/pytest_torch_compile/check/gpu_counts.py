@@ -12,8 +12,8 @@ import torch
 from .._torch.syncs import noting_syncs
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
-from ..legs.leg import Work
 from ..legs.targets import argument_names, mark_dynamic
+from ..legs.work import Work
 from ..observation import Location
 from ..speed.measuring import kernels, memory
 from ..speed.measuring.copied_target import copied

@@ -15,7 +15,8 @@ from .._torch.custom_ops import CustomOps, Sample, has_formula, wrong_stride
 from .._torch.error_text import error_summary
 from .._torch.sandbox import sandbox
 from ..findings import CompileUsageError, Finding
-from ..legs.leg import Leg, Work
+from ..legs.leg import Leg
+from ..legs.work import Work
 from ..numerics import flatten
 from ..numerics.measure import bitwise_equal
 from ..report.failure_text import count

@@ -13,8 +13,8 @@ from .._torch.object_text import text_of
 from ..findings import CompileUsageError
 from ..legs.calls import Call
 from ..legs.check_record import Check
-from ..legs.leg import Work
 from ..legs.targets import modules_of
+from ..legs.work import Work
 from ..numerics import flatten
 from .counted_limits import require_countable
 from .steady import require_warmup

@@ -15,8 +15,9 @@ import torch
 from .._torch.trees import tree_map
 from ..findings import CompileReport, WrongResult
 from ..legs.calls import Call
-from ..legs.leg import Leg, Work
+from ..legs.leg import Leg
 from ..legs.targets import modules_of
+from ..legs.work import Work
 from .subject import OutOfTime, Subject
 
 Inputs = dict[str, list[Call]]

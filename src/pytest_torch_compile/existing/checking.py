@@ -25,8 +25,9 @@ from ..check.time_limit import time_limit
 from ..events import heard_only_by
 from ..findings import CompileCheckFailed, CompileReport, CompileUsageError
 from ..legs.calls import Call
-from ..legs.leg import Leg, Work
+from ..legs.leg import Leg
 from ..legs.reach import reached
+from ..legs.work import Work
 from ..report.failure_text import failure_text
 from .public_targets import Called
 from .recipes import WrittenCall

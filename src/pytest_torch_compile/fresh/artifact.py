@@ -24,8 +24,8 @@ from ..check.requirements import require_values
 from ..disk import TemporaryFolder
 from ..findings import CompileReport, CompileUsageError, Finding
 from ..legs.calls import Call, as_calls
-from ..legs.leg import Work
 from ..legs.targets import DynamicDims
+from ..legs.work import Work
 from ..numerics.tolerances import Tolerances, require_tolerances
 from .against_eager import add_comparison
 from .answers import answers_of

@@ -20,8 +20,9 @@ from ..events import doing
 from ..findings import CompileUsageError, Finding
 from ..legs.calls import Call
 from ..legs.eager import Eager, eager_run
-from ..legs.leg import Work, World
 from ..legs.targets import DynamicDims, argument_names, mark_dynamic
+from ..legs.work import Work
+from ..legs.world import World
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ from ..disk import TemporaryFolder
 from ..findings import Finding
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
-from ..legs.leg import Leg, Work, World
+from ..legs.leg import Leg
+from ..legs.work import Work
+from ..legs.world import World
 from ..numerics import CallRecord
 from ..observation import Observation
 from .outputs import Values, values_of

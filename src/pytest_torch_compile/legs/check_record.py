@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..budget import Budget
 from ..numerics import Tolerances
 from .compiling import Compiling
-from .leg import Work
+from .work import Work
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from .._torch.sandbox import Sandbox
 from ..numerics import CallRecord
-from .leg import Leg, Work
+from .leg import Leg
+from .work import Work
 
 
 @dataclass

@@ -21,7 +21,9 @@ from ..findings import CompileUsageError
 from ..numerics import CallRecord, ExtraRuns
 from .converted import to_float64
 from .lazy_leg import LazyLeg
-from .leg import Leg, Work, World
+from .leg import Leg
+from .work import Work
+from .world import World
 
 # The largest number of perturbed runs; ``PATIENCE`` in ``numerics/rule.py`` can end them earlier. Perturbed rounding
 # flips a sensitive gate, such as a ReLU, in only about one in ten runs.

@@ -13,9 +13,6 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from .._torch.compiled import run_eagerly
-from .._torch.error_text import naming
-from .._torch.lazy_libraries import set_up_imported
-from .._torch.object_text import text_of
 from .._torch.process_state import ProcessState
 from .._torch.sandbox import (
     host_rng_state,
@@ -26,83 +23,20 @@ from .._torch.sandbox import (
     set_host_rng_state,
     set_rng_state,
 )
-from ..findings import CompileUsageError
-from ..numerics import CallRecord, Flat, Node, flatten
-from ..numerics.aliasing import storage_key
-from ..numerics.sections import arguments_of, sharing_in
+from ..numerics import CallRecord, Flat, Node, arguments_of, flatten, sharing_in, storage_key
 from . import outcome
 from .calls import Call
 from .converted import Convert, convert, with_replacements
 from .cotangents import cotangents
-from .holders import Key, Memory, TensorObject
-from .named_state import NamedState
-from .snapshot import Contents, Snapshot
-from .targets import DynamicDims, Factory, argument_label, argument_names, mark_dynamic, modules_of, runs_backward
+from .holders import Key
+from .snapshot import Contents
+from .targets import argument_label, argument_names, mark_dynamic, modules_of
+from .work import Work
+from .world import World
 
 # The prefix that a compiled module adds to parameter names. This prefix is removed, because the function passed as
 # compile= may compile submodules in place.
 COMPILED = "_orig_mod."
-
-Loss = Callable[[Any], torch.Tensor]
-OptimizerFactory = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
-
-
-@dataclass(frozen=True)
-class Work:
-    """The target and calls of a check, and the options that are the same in each of its runs.
-
-    ``snapshots`` selects where copies of the caller's tensors are kept: ``"host"`` or ``"device"``. With None, the
-    choice depends on the size of the copies, the device's free memory, and ``train``; large copies of CPU tensors may
-    be kept in a temporary file.
-    """
-
-    target: Any
-    calls: Sequence[Call]
-    train: bool | Loss = False
-    optimizer: OptimizerFactory | None = None
-    steps: int = 1
-    seed: int = 0
-    dynamic_dims: DynamicDims | None = None
-    warmup: int | None = None
-    snapshots: str | None = None
-
-    @property
-    def trains(self) -> bool:
-        """Whether the calls run backward."""
-        return runs_backward(self.train)
-
-
-class World:
-    """The state that all runs share with the caller: all objects that are reachable from the target and the calls, and
-    the variables to which their code refers by name. This shared state is restored after each run.
-    """
-
-    def __init__(self, work: Work) -> None:
-        set_up_imported()
-        target = None if isinstance(work.target, Factory) else work.target
-        roots = [target, work.train, work.optimizer]
-        for call in work.calls:
-            roots += [call.args, call.kwargs, call.actions, call.contexts]
-        on_host = None if work.snapshots is None else work.snapshots == "host"
-        self.snapshot = Snapshot(roots, on_host=on_host, training=work.trains)
-        self.names = NamedState(self.snapshot, target, roots)
-        self.kept = outcome.KeptStates(self.snapshot)
-
-    @contextmanager
-    def in_force(self, contents: Contents) -> Iterator[None]:
-        """Install the state of one run inside the ``with`` block, and restore the caller's state afterwards."""
-        with self.snapshot.in_force(contents):
-            self.names.listening(True)
-            try:
-                yield
-            finally:
-                self.names.listening(False)
-
-    def not_observable(self) -> list[str]:
-        """Return a list with one line, which contains the types whose state can be neither compared nor restored.
-        Return an empty list if the state of all types can be compared and restored.
-        """
-        return self.snapshot.not_observable()
 
 
 @dataclass
@@ -144,7 +78,9 @@ class Leg:
         with kept_rng():
             seed_everything(work.seed)
             self._rng, self._host_rng = rng_state(), host_rng_state()
-            self._target = self._made_target()
+            self._target = work.make_target()
+        if self._target is not work.target:
+            self.world.names.note_target(self._target)
         self._seeded = self._rng
         self._names = argument_names(self._target)
         # The modules are found before the target is wrapped, because a wrapper may replace modules.
@@ -155,22 +91,9 @@ class Leg:
         if wrap is not None or work.optimizer is not None:
             with self._own_process(), self.world.in_force(self._contents):
                 self._prepare(wrap)
-        if work.optimizer is not None and not hasattr(self._optimizer, "step"):
-            raise CompileUsageError(
-                f"the function passed as optimizer= returned {text_of(self._optimizer)}, but it must return the "
-                "optimizer"
-            )
         self._at_start: Flat | None = None
         self._latest: _State | None = None
         self.went_backward = callable(work.train)
-
-    def _made_target(self) -> Any:
-        if not isinstance(self._work.target, Factory):
-            return self._work.target
-        with naming("the function passed to factory()"):
-            made = self._work.target.make()
-        self.world.names.note_target(made)
-        return made
 
     def _prepare(self, wrap: Callable[[Any], Any] | None) -> None:
         """Wrap the target and create the optimizer, which may run the caller's code."""
@@ -181,8 +104,7 @@ class Leg:
             self._called = wrap(self._target)
         if self._work.optimizer is not None:
             params = [p for m in self.modules.values() for p in m.parameters() if p.requires_grad]
-            with naming("the function passed as optimizer="):
-                self._optimizer = self._work.optimizer(params)
+            self._optimizer = self._work.make_optimizer(params)
 
     def _start(self, change: Convert | None) -> None:
         """Replace the parts of the state that this run does not share with the caller."""
@@ -207,12 +129,7 @@ class Leg:
     @property
     def changed_objects(self) -> dict[Key, Any]:
         """The new contents of the objects and variables that the calls so far have changed. Tensors are omitted."""
-        holders = self.world.snapshot.holders
-        return {
-            key: content
-            for key, content in self._contents.held.items()
-            if not isinstance(holders[key], (Memory, TensorObject))
-        }
+        return self.world.snapshot.changed_objects(self._contents)
 
     def run(self, index: int) -> CallRecord:
         """Run call ``index`` (from 0, in order) and record its results."""

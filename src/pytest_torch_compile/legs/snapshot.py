@@ -231,6 +231,14 @@ class Snapshot:
                     del contents.held[key]
         self._taken = True
 
+    def changed_objects(self, contents: Contents) -> dict[Key, Any]:
+        """Return the new contents of the objects and variables that a run has changed. Tensors are omitted."""
+        return {
+            key: content
+            for key, content in contents.held.items()
+            if not isinstance(self.holders[key], (Memory, TensorObject))
+        }
+
     def changed_references(self, contents: Contents, covered: Collection[int]) -> dict[Key, Any]:
         """Return the content of each holder that refers to other objects than in the caller's state. The data of
         tensors is not a reference. The gradients of the tensors whose ids are in ``covered`` are left out.

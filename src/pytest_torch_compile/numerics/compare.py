@@ -80,8 +80,8 @@ def compare_call(eager: CallRecord, compiled: CallRecord, extra_runs: ExtraRuns,
     )
     sides["kept"] = _without(sides["kept"][0], unstable), _without(sides["kept"][1], unstable)
 
-    pairs = [pair for name, both in sides.items() for pair in _pairs(name, both)]
-    judged = judge_pairs(pairs, extra_runs, tolerances)
+    pairs = [pair for name, both in sides.items() for pair in _pairs(name, both, tolerances)]
+    judged = judge_pairs(pairs, extra_runs)
     failing = judged.failing(pairs)
     findings: list[Finding] = []
     values: list[Finding] = []
@@ -181,7 +181,8 @@ def _tensors_in_both(sides: Sides) -> Iterator[tuple[str, torch.Tensor, torch.Te
             yield path, one, one if left is right else two
 
 
-def _pairs(name: SectionName, sides: Sides) -> Iterator[Pair]:
+def _pairs(name: SectionName, sides: Sides, tolerances: Tolerances) -> Iterator[Pair]:
+    """Yield the tensors to compare by value, with the tolerances that the user set."""
     for path, one, two in _tensors_in_both(sides):
         if one.layout is not two.layout:
             continue
@@ -191,7 +192,7 @@ def _pairs(name: SectionName, sides: Sides) -> Iterator[Pair]:
         for part, value in parts.items():
             other = others.get(part)
             if other is not None and _comparable(value, other):
-                yield Pair(part, name, value, other)
+                yield Pair(part, name, value, other, tolerances.given_for(part, value.dtype))
 
 
 def _comparable(left: torch.Tensor, right: torch.Tensor) -> bool:

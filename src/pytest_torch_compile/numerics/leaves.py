@@ -28,7 +28,7 @@ from .measure import (
 from .record import CallRecord
 from .rule import Level
 from .sections import GRADIENTS, SectionName, plain_values
-from .tolerances import Tolerance, Tolerances
+from .tolerances import Tolerance
 
 Values = Mapping[str, torch.Tensor]
 Scalar = float | complex | int | bool
@@ -74,12 +74,15 @@ class LeafVerdict:
 
 @dataclass(frozen=True)
 class Pair:
-    """The eager and compiled values at one path, as strided tensors with the same shape and dtype."""
+    """The eager and compiled values at one path, as strided tensors with the same shape and dtype. ``given`` is the
+    tolerance that the user set for them, if any.
+    """
 
     path: str
     section: SectionName
     eager: torch.Tensor
     compiled: torch.Tensor
+    given: Tolerance | None = None
 
 
 @dataclass
@@ -105,9 +108,9 @@ class Judgement:
         return [pair for pair in pairs if not self.verdicts[pair.path].ok]
 
 
-def judge_pairs(pairs: Sequence[Pair], extra_runs: ExtraRuns, tolerances: Tolerances) -> Judgement:
+def judge_pairs(pairs: Sequence[Pair], extra_runs: ExtraRuns) -> Judgement:
     """Judge every pair. Start extra runs only if a pair needs them."""
-    result = Judgement({pair.path: by_tolerance(pair, tolerances) for pair in pairs})
+    result = Judgement({pair.path: _by_tolerance(pair) for pair in pairs})
     # If the user chose a tolerance, only this tolerance decides. Integers must be equal, whatever the tolerance.
     unexplained = [pair for pair in result.failing(pairs) if result.verdicts[pair.path].rule != "given"]
     floating = [pair for pair in unexplained if is_floating(pair.eager)]
@@ -138,14 +141,13 @@ def _values(record: CallRecord | None) -> Values:
     return {} if record is None or record.error is not None else plain_values(record)
 
 
-def by_tolerance(pair: Pair, tolerances: Tolerances) -> LeafVerdict:
+def _by_tolerance(pair: Pair) -> LeafVerdict:
     """Judge a pair without a reference run: by equality, the user's tolerance, or the strict default tolerance."""
     if pair.eager is pair.compiled or bitwise_equal(pair.eager, pair.compiled):
         return LeafVerdict(pair.path, elements=pair.eager.numel())
     if is_floating(pair.eager):
-        given = tolerances.given_for(pair.path, pair.eager.dtype)
-        if given is not None:
-            return replace(_verdict_within(pair, given), rule="given")
+        if pair.given is not None:
+            return replace(_verdict_within(pair, pair.given), rule="given")
         return _verdict_within(pair, rule.near(pair.eager.dtype, root_mean_square(pair.eager)))
     verdict = _verdict_within(pair, Tolerance(0.0, 0.0))
     # Errors are measured in float64, in which different large integers may become equal, so at least one wrong element

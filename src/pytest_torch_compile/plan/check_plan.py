@@ -14,7 +14,7 @@ from ..check.requirements import require_factory
 from ..legs.calls import as_calls
 from ..legs.compiling import Compiling
 from ..legs.keywords import clear_keywords
-from ..legs.leg import Loss
+from ..legs.work import Loss
 from .cards import Card, as_card
 from .completing import created
 from .fake_leg import PlanOptions

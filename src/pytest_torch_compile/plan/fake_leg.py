@@ -15,8 +15,8 @@ from .._torch.planning.valued import ValuedMode
 from .._torch.sandbox import seed_everything
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
-from ..legs.leg import Loss
 from ..legs.targets import DynamicDims, argument_names, mark_dynamic, modules_of
+from ..legs.work import Loss
 from ..numerics import CallRecord, flatten
 from .recorder import SEED, Recorder
 

@@ -19,8 +19,9 @@ from ..findings import CompileUsageError, Finding, merged_over_calls
 from ..legs.calls import Call
 from ..legs.eager import eager_run
 from ..legs.extra_legs import ExtraLegs
-from ..legs.leg import Leg, Loss, Work
+from ..legs.leg import Leg
 from ..legs.targets import modules_of
+from ..legs.work import Loss, Work
 from ..numerics import CallRecord, Tolerances, compare_call, flatten
 from ..observation import Location
 from .recorder import SEED, Values

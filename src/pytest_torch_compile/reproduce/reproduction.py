@@ -26,7 +26,7 @@ from ..diagnose.subject import OutOfTime, RepeatableCheck, Subject
 from ..disk import TemporaryFolder, write_atomically
 from ..events import doing
 from ..findings import SEVERITIES, CompileReport, Finding, Reproduction, categories_of
-from ..legs.leg import Work
+from ..legs.work import Work
 from .definitions import Unwritable
 from .script import TEMPLATE_OF, Script, script
 

@@ -21,9 +21,9 @@ from .._torch.support import IMPORTS_OF_TORCH, newer_arguments
 from ..findings import CompileReport, Finding
 from ..legs.check_record import Check
 from ..legs.compiling import Compiling
-from ..legs.leg import Work
 from ..legs.snapshot import Snapshot
 from ..legs.targets import argument_names, mark_dynamic
+from ..legs.work import Work
 from ..report.failure_text import headline
 from .definitions import Unwritable
 from .writer import Writer, listed
