@@ -17,7 +17,7 @@ from pytest_torch_compile._torch.cudagraphs import (  # noqa: E402
     watching,
 )
 from pytest_torch_compile.budget import Budget  # noqa: E402
-from pytest_torch_compile.check.judge import judge  # noqa: E402
+from pytest_torch_compile.check.judge import Conditions, judge  # noqa: E402
 from pytest_torch_compile.observation import CudagraphRuns, Graph, Observation  # noqa: E402
 
 Manager = cudagraph_trees.CUDAGraphTreeManager
@@ -120,7 +120,7 @@ def test_skips_of_each_call_are_counted():
 
 def judged(runs, skips=()):
     seen = Observation(graphs=[Graph("f", ("sin",))], cudagraph_skips=list(skips), cudagraph_runs=runs)
-    return judge(seen, Budget(), compile_failed=False, cudagraphs=True, torch_limit=8)
+    return judge(seen, Budget(), Conditions(cudagraphs=True, torch_limit=8))
 
 
 def test_warm_up_recording_and_replay_are_no_finding():

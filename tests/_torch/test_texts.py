@@ -21,7 +21,7 @@ from pytest_torch_compile._torch.guards import OTHER as OTHER_GUARD
 from pytest_torch_compile._torch.guards import parse_guard
 from pytest_torch_compile.advice import EXPLANATIONS
 from pytest_torch_compile.budget import Budget
-from pytest_torch_compile.check.judge import judge
+from pytest_torch_compile.check.judge import Conditions, judge
 from pytest_torch_compile.observation import Location, Observation, Recompile
 from tests._torch import collect_texts, test_guards
 
@@ -78,7 +78,7 @@ def test_a_real_break_has_its_category_or_is_shown_whole(case, text):
 
 
 def evidence(seen: Observation) -> str:
-    return judge(seen, Budget(), compile_failed=True, cudagraphs=False, torch_limit=8)[0].evidence
+    return judge(seen, Budget(), Conditions(compile_failed=True, torch_limit=8))[0].evidence
 
 
 def test_an_invented_break_is_shown_as_it_is():

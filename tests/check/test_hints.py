@@ -13,7 +13,7 @@ from pytest_torch_compile._torch.error_text import error_summary  # noqa: E402
 from pytest_torch_compile.advice import EXPLANATIONS  # noqa: E402
 from pytest_torch_compile.budget import Budget  # noqa: E402
 from pytest_torch_compile.check.describe import target_name  # noqa: E402
-from pytest_torch_compile.check.judge import judge  # noqa: E402
+from pytest_torch_compile.check.judge import Conditions, judge  # noqa: E402
 from pytest_torch_compile.check.leg_errors import error_findings  # noqa: E402
 from pytest_torch_compile.observation import GraphBreak, Location, Observation  # noqa: E402
 
@@ -264,7 +264,7 @@ def test_a_break_that_may_follow_from_another_says_so_where_there_is_one(others,
     assert advice.for_break(found, [found, found] if others else [found]) == fix
     other = GraphBreak(Location("a.py", 2), "odd", "data-dependent branch", "gb-2")
     seen = Observation(graph_breaks=[found, *[other] * others])
-    first, *_ = judge(seen, Budget(), compile_failed=False, cudagraphs=False, torch_limit=8)
+    first, *_ = judge(seen, Budget(), Conditions(torch_limit=8))
     assert first.hint == fix
 
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile, compile_guard  # noqa: E402
 from pytest_torch_compile.budget import Budget  # noqa: E402
-from pytest_torch_compile.check.judge import judge  # noqa: E402
+from pytest_torch_compile.check.judge import Conditions, judge  # noqa: E402
 from pytest_torch_compile.findings import CallReport, CompileReport  # noqa: E402
 from pytest_torch_compile.observation import Graph, Observation  # noqa: E402
 from pytest_torch_compile.report.failure_text import failure_text  # noqa: E402
@@ -88,7 +88,7 @@ def exception():
 def cudagraph_skip():
     why = "skipping cudagraphs due to mutated inputs (1 instances)"
     seen = Observation(graphs=[Graph("scaled", ("torch.sin",))], cudagraph_skips=[why, why, "cpu device (x)"])
-    found = judge(seen, Budget(), compile_failed=False, cudagraphs=True, torch_limit=8)
+    found = judge(seen, Budget(), Conditions(cudagraphs=True, torch_limit=8))
     report = CompileReport("scaled", "fullgraph", "inductor (reduce-overhead)", torch.__version__, "cuda:0")
     report.calls = [CallReport("call 1", "x f32[4]", "compiled, 1 graph")]
     report.observation, report.findings = seen, found

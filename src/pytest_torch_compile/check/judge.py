@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 from .. import advice
 from .._torch.breaks import CAPTURED_BY_FULLGRAPH
@@ -26,47 +26,49 @@ from .break_findings import captured_by_fullgraph, graph_break_finding
 from .warm_start import cache_misses
 
 
-def judge(
-    seen: Observation,
-    budget: Budget,
-    *,
-    compile_failed: bool,
-    cudagraphs: bool,
-    torch_limit: int,
-    deviations: Sequence[Deviation] = (),
-    expects_graphs: bool = True,
-    warm: bool = False,
-    dynamic: bool | None = None,
-    stopped_at: Location | None = None,
-) -> list[Finding]:
-    """Return the findings of one run. ``compile_failed`` is true if compilation raised an exception. In this case, no
-    findings are created for compile errors or a missing graph.
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions of a run, which determine the observations that are findings.
 
-    If ``expects_graphs`` is false, it is not a finding that nothing was compiled: everything may have been compiled
-    before the run, or every call is expected to raise an exception. If ``warm`` is true, every graph
-    must come from the compile cache. ``torch_limit`` is torch's recompile limit, and ``cudagraphs`` is true if CUDA
-    graphs were requested. ``deviations`` are settings that differ from torch's defaults; if a deviation caused a
-    finding, the finding mentions the deviation.
+    ``torch_limit`` is torch's recompile limit. ``compile_failed`` is true if compilation raised an exception. In this
+    case, no findings are created for compile errors or a missing graph. ``cudagraphs`` is true if CUDA graphs were
+    requested. ``deviations`` are settings that differ from torch's defaults; if a deviation caused a finding, the
+    finding mentions the deviation. If ``expects_graphs`` is false, it is not a finding that nothing was compiled:
+    everything may have been compiled before the run, or every call is expected to raise an exception. If ``warm`` is
+    true, every graph must come from the compile cache. ``dynamic`` is the ``dynamic`` argument of ``torch.compile``.
 
-    ``dynamic`` is the ``dynamic`` argument of ``torch.compile``. If a first run with ``fullgraph=True`` failed, and
-    ``seen`` is from a second run without ``fullgraph=True``, ``stopped_at`` is the line at which the first run failed.
-    ``stopped_at`` is None if this torch version captures the same ops with and without ``fullgraph=True``.
+    ``stopped_at`` is set if a first run with ``fullgraph=True`` failed, and the observations are from a second run
+    without ``fullgraph=True``: it is the line at which the first run failed. It is None if this torch version captures
+    the same ops with and without ``fullgraph=True``.
     """
-    findings = _graph_breaks(seen.graph_breaks, budget, stopped_at) + not_observable(seen.undecided)
+
+    torch_limit: int
+    compile_failed: bool = False
+    cudagraphs: bool = False
+    deviations: Sequence[Deviation] = ()
+    expects_graphs: bool = True
+    warm: bool = False
+    dynamic: bool | None = None
+    stopped_at: Location | None = None
+
+
+def judge(seen: Observation, budget: Budget, run: Conditions) -> list[Finding]:
+    """Return the findings of one run."""
+    findings = _graph_breaks(seen.graph_breaks, budget, run.stopped_at) + not_observable(seen.undecided)
     if len(seen.recompiles) > budget.recompiles:
-        findings.append(_recompiles(seen.recompiles, budget.recompiles, dynamic))
+        findings.append(_recompiles(seen.recompiles, budget.recompiles, run.dynamic))
     # A later entry of a dictionary replaces an earlier one, so in reverse order the first fallback remains.
     first_of_each_frame = {(f.frame, f.location): f for f in reversed(seen.fallbacks)}
-    fallbacks = [_fallback(fallback, torch_limit) for fallback in reversed(first_of_each_frame.values())]
-    findings += caused(fallbacks, deviations, LIMITS)
-    if not compile_failed:
-        setting = first_of(deviations, SWALLOWS)
+    fallbacks = [_fallback(fallback, run.torch_limit) for fallback in reversed(first_of_each_frame.values())]
+    findings += caused(fallbacks, run.deviations, LIMITS)
+    if not run.compile_failed:
+        setting = first_of(run.deviations, SWALLOWS)
         findings += [_compile_error(error, setting) for error in seen.errors]
         from_cache = seen.cache.fx_hits or seen.cache.aot_hits
-        if expects_graphs and not (seen.graphs or from_cache or seen.errors or seen.undecided):
-            findings += caused([_nothing_compiled(seen)], deviations, SWITCHED_OFF)
-    findings += cache_misses(seen.cache) if warm else []
-    return findings + (_cudagraph_skips(seen.cudagraph_skips, seen.cudagraph_runs) if cudagraphs else [])
+        if run.expects_graphs and not (seen.graphs or from_cache or seen.errors or seen.undecided):
+            findings += caused([_nothing_compiled(seen)], run.deviations, SWITCHED_OFF)
+    findings += cache_misses(seen.cache) if run.warm else []
+    return findings + (_cudagraph_skips(seen.cudagraph_skips, seen.cudagraph_runs) if run.cudagraphs else [])
 
 
 def not_observable(undecided: Sequence[str]) -> list[Finding]:

@@ -16,7 +16,7 @@ from . import acceptance
 from .both_legs import ComparedRun
 from .counted_limits import limit_findings
 from .expected_exceptions import given_up
-from .judge import judge
+from .judge import Conditions, judge
 from .leg_errors import error_findings, without_failed_compilations
 from .steady import steady_findings
 from .watching import Watched
@@ -25,18 +25,18 @@ from .watching import Watched
 def findings_of(check: Check, run: ComparedRun) -> list[Finding]:
     """Judge the observations of a check's runs against its budget, and return all findings."""
     work, compiling, budget, seen = check.work, check.compiling, check.budget, run.seen
-    judged = judge(
-        run.counted,
-        budget,
+    refused = run.refused if support.FULLGRAPH_CAPTURES_MORE else None
+    conditions = Conditions(
+        torch_limit=compiling.more.get("recompile_limit") or support.recompile_limit(),
         compile_failed=run.compile_error is not None,
         cudagraphs=compiling.wants_cudagraphs,
-        torch_limit=compiling.more.get("recompile_limit") or support.recompile_limit(),
         deviations=run.deviations,
         expects_graphs=not all(call.exceptions for call in work.calls),
         warm=check.warm,
         dynamic=False if compiling.dynamic is None and not sizes_become_dynamic() else compiling.dynamic,
-        stopped_at=error_location(run.refused) if run.refused is not None and support.FULLGRAPH_CAPTURES_MORE else None,
+        stopped_at=error_location(refused) if refused is not None else None,
     )
+    judged = judge(run.counted, budget, conditions)
     # fullgraph refuses accepted breaks too, which is not an error.
     breaks = {b.fingerprint for b in seen.graph_breaks}
     all_accepted = bool(breaks) and breaks <= set(budget.accepted_breaks)
@@ -74,11 +74,12 @@ def findings_of_block(block: Watched, budget: Budget, *, cudagraphs: bool) -> li
     judged = judge(
         seen.during_warm_up(block.warmup),
         budget,
-        compile_failed=False,
-        cudagraphs=cudagraphs,
-        torch_limit=support.recompile_limit(),
-        deviations=block.deviations,
-        expects_graphs=block.warmup is None or not seen.compiled_before,
+        Conditions(
+            torch_limit=support.recompile_limit(),
+            cudagraphs=cudagraphs,
+            deviations=block.deviations,
+            expects_graphs=block.warmup is None or not seen.compiled_before,
+        ),
     )
     judged = acceptance.without_accepted(judged, seen, budget)
     return judged + limit_findings(budget, seen, block.figures) + steady_findings(block.late, seen, block.warmup)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .._torch import support
 from ..budget import Budget
-from ..check.judge import judge
+from ..check.judge import Conditions, judge
 from ..findings import Finding
 from ..observation import Deviation, Observation
 
@@ -19,11 +19,4 @@ def not_compiled(seen: Observation, deviations: Sequence[Deviation] = ()) -> lis
     """Return findings if nothing was compiled, or if some of the code ran eagerly because its compilation failed or the
     recompile limit was hit. ``deviations`` are settings that differ from torch's defaults, and that may be the cause.
     """
-    return judge(
-        seen,
-        _ANY_GRAPHS,
-        compile_failed=False,
-        cudagraphs=False,
-        torch_limit=support.recompile_limit(),
-        deviations=deviations,
-    )
+    return judge(seen, _ANY_GRAPHS, Conditions(support.recompile_limit(), deviations=deviations))

@@ -11,7 +11,7 @@ from .._torch.error_text import error_summary
 from .._torch.user_lines import error_location
 from ..budget import Budget
 from ..check.counted_limits import Figure, Figures, limit_findings
-from ..check.judge import judge
+from ..check.judge import Conditions, judge
 from ..check.leg_errors import error_findings
 from ..findings import Finding
 from ..fresh.worker import raised_by
@@ -64,14 +64,13 @@ def budget_findings(
     a call raised an unexpected exception.
     """
     seen = plan.observation
-    findings = judge(
-        seen,
-        limits,
+    conditions = Conditions(
+        torch_limit=support.recompile_limit(),
         compile_failed=raised,
         cudagraphs=cudagraphs,
-        torch_limit=support.recompile_limit(),
         expects_graphs=not all(call.exceptions for call in calls),
     )
+    findings = judge(seen, limits, conditions)
     return findings + ([] if raised else limit_findings(limits, seen, Figures(measured=_figures(plan))))
 
 
