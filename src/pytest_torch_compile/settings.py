@@ -32,6 +32,8 @@ class Settings:
     write_tests: str | None = None
     # The path from the folder in which pytest was started to pytest's root folder, to which test ids are relative.
     root: str = "."
+    # The options on the command line that can change the results of checks, for the command that reruns a test.
+    rerun_options: tuple[str, ...] = ()
 
     @property
     def check_backend(self) -> str:

@@ -491,3 +491,15 @@ def test_command_to_run_again_starts_in_the_folder_where_pytest_started(project,
     result = tester.runpytest_inprocess(*OPTIONS, "package")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*Run again: python -m pytest 'package/test_b.py::test_b'"])
+
+
+def test_command_to_run_again_repeats_the_options_that_change_results(project):
+    project.tester.makeini("[pytest]\ncompile_timeout = 90\n")
+    result = project(
+        "def test_a(compile_check):\n    compile_check(breaking, torch.ones(2))\n",
+        "--compile-device=cpu",
+        "--compile-fast",
+        "--compile-diagnose=off",
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*Run again: python -m pytest '*::test_a' --compile-device=cpu --compile-fast"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -151,5 +152,5 @@ def rerun_command() -> str:
     if current:
         file, *names = current.rsplit(" (", 1)[0].split("::")
         test = "::".join([os.path.normpath(os.path.join(settings.current.root, file)), *names])
-        return f"python -m pytest {safe_text.shell(test)}"
+        return " ".join(["python -m pytest", safe_text.shell(test), *map(shlex.quote, settings.current.rerun_options)])
     return f"python {' '.join(sys.argv)}" if sys.argv and sys.argv[0] not in ("", "-c") else ""

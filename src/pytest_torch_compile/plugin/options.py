@@ -58,6 +58,8 @@ FLAGS: dict[str, str] = {
 }
 # The options that write to the project, other than the report, once the results of all tests are known.
 WRITING = ("accept", "update-baselines", "write-tests")
+# The options that can change the results of checks. The command that reruns a failed test repeats them.
+RERUN = ("backend", "device", "timeout", "fast")
 CHOICES = {"perf": ("off", "track", "gate"), "diagnose": ("off", "auto", "full")}
 
 
@@ -94,7 +96,8 @@ def read(config: pytest.Config) -> Settings:
             chosen[field] = convert(name, chosen[field])
     if "repro" in chosen:
         chosen["repro"] = str(below_root(config.rootpath, chosen["repro"]))
-    settings = Settings(**chosen, root=os.path.relpath(config.rootpath, config.invocation_params.dir))
+    root = os.path.relpath(config.rootpath, config.invocation_params.dir)
+    settings = Settings(**chosen, root=root, rerun_options=_rerun_options(config))
     if settings.existing and settings.isolate:
         raise pytest.UsageError(
             "--compile-existing checks each call in the same process as its test: remove --compile-isolate"
@@ -117,6 +120,14 @@ def read(config: pytest.Config) -> Settings:
     if settings.fast and config.getoption("--compile-backend") == "inductor":
         raise pytest.UsageError("--compile-fast cannot be combined with --compile-backend=inductor: remove one of them")
     return settings
+
+
+def _rerun_options(config: pytest.Config) -> tuple[str, ...]:
+    """Return the options on the command line that a rerun of a test must repeat. Options in the ini file apply anyway."""
+    given = {name: config.getoption(f"--compile-{name}") for name in RERUN}
+    return tuple(
+        f"--compile-{name}" if value is True else f"--compile-{name}={value}" for name, value in given.items() if value
+    )
 
 
 def _turns_summary_off(config: pytest.Config) -> str:
