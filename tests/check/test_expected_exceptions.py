@@ -164,11 +164,20 @@ def test_other_outcome_is_found(case):
 
 def test_index_out_of_range_at_a_constant():
     calls = [call(rows(2)).raises(IndexError)]
-    if VERSION >= (2, 11):
+    if VERSION >= (2, 13):
         assert check_compile(at_seven, calls=calls, **EAGER).ok
         return
     with pytest.raises(CompileCheckFailed, match="eager raises IndexError, but compiled code raises TorchRuntimeError"):
         check_compile(at_seven, calls=calls, **EAGER)
+
+
+def test_compilation_that_fails_where_eager_raises_is_found():
+    def refusing(module, inputs):
+        raise ValueError("this backend compiles nothing")
+
+    with pytest.raises(CompileCheckFailed, match="eager raises IndexError, but compiled code raises") as failure:
+        check_compile(gathered, calls=[call(rows(2), index(9)).raises(IndexError)], backend=refusing)
+    assert [finding.kind for finding in failure.value.findings] == ["exception"]
 
 
 def test_what_is_wrong_after_the_exception_is_found():

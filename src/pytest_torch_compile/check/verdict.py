@@ -24,7 +24,7 @@ from .watching import Watched
 
 def findings_of(check: Check, run: ComparedRun) -> list[Finding]:
     """Judge the observations of a check's runs against its budget, and return all findings."""
-    work, compiling, budget, seen = check.work, check.compiling, check.budget, run.seen
+    work, compiling, budget, seen, counted = check.work, check.compiling, check.budget, run.seen, run.counted
     refused = run.refused if support.FULLGRAPH_CAPTURES_MORE else None
     conditions = Conditions(
         torch_limit=compiling.more.get("recompile_limit") or support.recompile_limit(),
@@ -36,7 +36,7 @@ def findings_of(check: Check, run: ComparedRun) -> list[Finding]:
         dynamic=False if compiling.dynamic is None and not sizes_become_dynamic() else compiling.dynamic,
         stopped_at=error_location(refused) if refused is not None else None,
     )
-    judged = judge(run.counted, budget, conditions)
+    judged = judge(counted, budget, conditions)
     # fullgraph refuses accepted breaks too, which is not an error.
     breaks = {b.fingerprint for b in seen.graph_breaks}
     all_accepted = bool(breaks) and breaks <= set(budget.accepted_breaks)
@@ -52,7 +52,8 @@ def findings_of(check: Check, run: ComparedRun) -> list[Finding]:
     judged += steady_findings(run.late, seen, work.warmup)
     judged += limit_findings(budget, seen, run.figures) if run.compile_error is None else []
     compared = merged_over_calls(finding for comparison in run.comparisons for finding in comparison.findings)
-    judged += without_failed_compilations(compared, seen)
+    # A compilation that failed in a call that is expected to raise has no separate finding.
+    judged += without_failed_compilations(compared, counted)
     return [replace(finding, hint=advice.for_backend(finding.hint, compiling.name)) for finding in judged]
 
 

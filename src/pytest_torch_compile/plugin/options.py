@@ -123,7 +123,7 @@ def read(config: pytest.Config) -> Settings:
 
 
 def _rerun_options(config: pytest.Config) -> tuple[str, ...]:
-    """Return the options on the command line that a rerun of a test must repeat. Options in the ini file apply anyway."""
+    """Return the options on the command line that a rerun of a test must repeat. Those in the ini file apply anyway."""
     given = {name: config.getoption(f"--compile-{name}") for name in RERUN}
     return tuple(
         f"--compile-{name}" if value is True else f"--compile-{name}={value}" for name, value in given.items() if value
