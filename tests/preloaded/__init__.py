@@ -27,7 +27,9 @@ DISABLE_CACHES = "TORCHINDUCTOR_FORCE_DISABLE_CACHES"
 _FOLDER = Path(__file__).parent
 # Python or torch reads these variables when it starts, apart from the second pattern.
 _READ_AT_START = re.compile("TORCH|PYTORCH|AOT|TRITON|OMP_|MKL_|KMP_|CUDA|LD_|PYTHON|CC$|CXX$")
-_READ_LATE = f"{DISABLE_CACHES}|PYTHONPATH|TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR|PYTORCH_TEST|PYTHON.*HISTORY"
+_READ_LATE = (
+    f"{DISABLE_CACHES}|PYTHONPATH|TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR|PYTORCH_TEST|PYTHON.*HISTORY|TORCHELASTIC_.*"
+)
 if not Path("/dev/nvidiactl").exists():
     _READ_LATE += "|CUDA_VISIBLE_DEVICES"  # without a driver, nothing reads this variable
 _started: dict[str, Any] = {}
@@ -69,7 +71,7 @@ def install(address: str = "") -> None:
     server that forked it.
     """
     if sys.platform == "linux" and subprocess.Popen is not Popen:
-        _started["variables"] = _read_at_start(os.environ)
+        _started["environment"], _started["variables"] = dict(os.environ), _read_at_start(os.environ)
         if address:
             _started.update({"in": os.getpid(), "address": address})
         subprocess.Popen = Popen  # type: ignore[misc]
@@ -107,6 +109,7 @@ def _server() -> str:
         command = [sys.executable, str(_FOLDER / "server.py"), address]
         process = subprocess.Popen.__mro__[1](  # this class would ask the server
             command,
+            env=_started["environment"],  # a RankGroup ends all processes that have its variables
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,  # as in most forked processes; Python's streams remember whether files can seek
             stderr=subprocess.STDOUT,

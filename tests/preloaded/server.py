@@ -126,11 +126,18 @@ def serve(address: str) -> "dict | None":
             elif key.fileobj == ended:
                 os.read(ended, 4096)
             else:  # the launcher has ended, for example because its process group was killed
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(connections.pop(key.fileobj), signal.SIGKILL)
+                _end(connections.pop(key.fileobj))
                 ready.unregister(key.fileobj)
                 key.fileobj.close()
         _tell_ended(connections, ready)
+
+
+def _end(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process, signal.SIGKILL)
+        return
+    with contextlib.suppress(ProcessLookupError):  # it leads no group
+        os.kill(process, signal.SIGKILL)
 
 
 def _tell_ended(connections: "dict[socket.socket, int]", ready: selectors.BaseSelector) -> None:
@@ -170,7 +177,8 @@ def _received(connection: socket.socket) -> "tuple[dict, list[int]]":
 
 def run(request: dict, base: "list[str]", disables_caches: bool) -> None:
     """Run the program of a request, as Python would."""
-    os.setpgid(0, 0)
+    if "--multiprocessing-fork" not in request["argv"]:  # such a process may start a session, so it must lead no group
+        os.setpgid(0, 0)
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
