@@ -31,7 +31,9 @@ class Unreadable(Exception):
 
 
 def without_torch_function() -> AbstractContextManager[None]:
-    """Return a context that disables ``__torch_function__`` of tensor subclasses."""
+    """Return a context that disables ``__torch_function__`` of tensor subclasses, which is the caller's code and may
+    refuse to be called.
+    """
     disabled: AbstractContextManager[None] = torch._C.DisableTorchFunctionSubclass()
     return disabled
 
@@ -55,10 +57,12 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
         return False
     if is_traceable_wrapper_subclass(tensor):
         return True
-    try:
-        return bool(tensor.device.type != "meta" and tensor.untyped_storage().data_ptr() == 0 and tensor.numel() > 0)
-    except (RuntimeError, NotImplementedError):
-        return True
+    with without_torch_function():
+        try:
+            no_memory = tensor.device.type != "meta" and torch.Tensor.untyped_storage(tensor).data_ptr() == 0
+            return bool(no_memory and torch.Tensor.numel(tensor) > 0)
+        except (RuntimeError, NotImplementedError):
+            return True
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
@@ -67,6 +71,16 @@ def is_plain(tensor: torch.Tensor) -> bool:
         if is_lazy(tensor) or tensor.layout is not torch.strided or tensor.device.type == "meta":
             return False
         return not (tensor.is_nested or tensor.is_quantized or is_wrapper(tensor))
+
+
+def without_subclass(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a plain tensor with the same data, because the methods of a subclass may raise any exception. A wrapper is
+    returned unchanged, because its data is in other tensors.
+    """
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter) or is_lazy(tensor) or is_wrapper(tensor):
+        return tensor
+    with below_subclasses():
+        return torch.Tensor.detach(tensor)
 
 
 def pieces(tensor: torch.Tensor) -> list[torch.Tensor]:
@@ -125,6 +139,7 @@ def extent(piece: torch.Tensor) -> Extent | None:
     Raises:
         Unreadable: If the tensor has no storage.
     """
+    piece = without_subclass(piece)
     if piece.numel() == 0:
         return None
     try:
@@ -200,7 +215,7 @@ class TensorState:
             hooks = tensor._backward_hooks, tensor._post_accumulate_grad_hooks
             return cls(
                 type(tensor),
-                None if wrapper else tensor.detach(),
+                None if wrapper else torch.Tensor.detach(tensor),  # a subclass may override methods
                 tensor.requires_grad,
                 tensor.is_leaf,
                 tensor.grad if tensor.is_leaf else None,

@@ -324,10 +324,9 @@ def holders_of(value: Any, on_host: Callable[[Extent], bool]) -> Iterator[Holder
         yield TensorObject(value)
         with below_subclasses():
             extents = [found for piece in pieces(value) if (found := extent(piece)) is not None]
+            hooks = value._backward_hooks, value._post_accumulate_grad_hooks
         yield from (Memory(found, on_host(found)) for found in extents)
-        for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
-            if (table := getattr(value, name)) is not None:
-                yield Items(table)
+        yield from (Items(table) for table in hooks if table is not None)
         return
     if is_a(value, (list, dict, set)) or (container_kind(value) is not None and not is_a(value, (tuple, frozenset))):
         yield Items(value)

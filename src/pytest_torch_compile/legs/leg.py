@@ -23,6 +23,7 @@ from .._torch.sandbox import (
     set_host_rng_state,
     set_rng_state,
 )
+from .._torch.tensor_state import without_torch_function
 from ..numerics import CallRecord, Flat, Node, arguments_of, flatten, sharing_in, storage_key
 from . import outcome
 from .calls import Call
@@ -85,7 +86,8 @@ class Leg:
         self._names = argument_names(self._target)
         # The modules are found before the target is wrapped, because a wrapper may replace modules.
         self.modules = modules_of(self._target)
-        self._start(change)
+        with without_torch_function():
+            self._start(change)
         self._calls = [with_replacements(call, self._contents.replacements) for call in work.calls]
         self._called, self._optimizer = run_eagerly(self._target), None
         if wrap is not None or work.optimizer is not None:
@@ -139,26 +141,33 @@ class Leg:
         has_lazy = any(is_lazy(parameter) for parameter in self._parameters().values())
         before = Contents(dict(self._contents.held))
         with self._own_random_stream(record), self._own_process(), self.world.in_force(self._contents):
-            initial = self._latest or (self._present() if self.records_start else _State())
-            arguments = outcome.while_it_lasts(arguments_of(record, call.args, call.kwargs), self.world.snapshot)
+            with without_torch_function():
+                initial = self._latest or (self._present() if self.records_start else _State())
+                arguments = outcome.while_it_lasts(arguments_of(record, call.args, call.kwargs), self.world.snapshot)
             with self.mode:
                 self._call(call, index, record)
             if index + 1 == len(self._calls):
                 self._optimizer = None  # frees the optimizer's state, which may be twice as large as the model
-            self._record_gradients(call, record)
-            left = arguments_of(record, call.args, call.kwargs)
-            if self.records_start:  # the other runs are references for tensors only
-                left = outcome.with_contents(left, record, call, self.world.snapshot)
-            record.arguments = outcome.while_it_lasts(left, self.world.snapshot)
-            record.output = outcome.while_it_lasts(flatten(record.output), self.world.snapshot)
-            self.world.snapshot.take()
-            now = self._present()
-            record.state, record.kept = dict(now.state.tensors), now.kept
-            record.sharing = sharing_in(record)
+            with without_torch_function():
+                self._record(call, record)
         if has_lazy:  # dynamo initializes lazy parameters while tracing, and then restores the random state
             record.rng = {}
-        self._settle(record, arguments, initial, before, last=index + 1 == len(self._calls))
+        with without_torch_function():
+            self._settle(record, arguments, initial, before, last=index + 1 == len(self._calls))
         return record
+
+    def _record(self, call: Call, record: CallRecord) -> None:
+        """Record what a call has left, before the caller's state is restored."""
+        self._record_gradients(call, record)
+        left = arguments_of(record, call.args, call.kwargs)
+        if self.records_start:  # the other runs are references for tensors only
+            left = outcome.with_contents(left, record, call, self.world.snapshot)
+        record.arguments = outcome.while_it_lasts(left, self.world.snapshot)
+        record.output = outcome.while_it_lasts(flatten(record.output), self.world.snapshot)
+        self.world.snapshot.take()
+        now = self._present()
+        record.state, record.kept = dict(now.state.tensors), now.kept
+        record.sharing = sharing_in(record)
 
     def _call(self, call: Call, index: int, record: CallRecord) -> None:
         for action in call.actions:

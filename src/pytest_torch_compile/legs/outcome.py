@@ -225,7 +225,7 @@ def is_readable(tensor: torch.Tensor, snapshot: Snapshot) -> bool:
     if type(tensor) in (torch.Tensor, torch.nn.Parameter):
         return True
     try:
-        tensor.detach().clone()
+        torch.Tensor.clone(torch.Tensor.detach(tensor))
     except Exception as error:  # a tensor subclass may raise any exception
         if machine_fault(error, compiling=False):
             raise

@@ -74,9 +74,10 @@ class Snapshot:
         roots = list(roots)
         if on_host is None:
             tensors = [value for value in reached(roots) if is_a(value, torch.Tensor) and is_plain(value)]
-            self._host = _needs_host(tensors, training)
-            if training and sum(t.nbytes for t in tensors if t.device.type == "cpu") > LARGE_IN_TRAINING:
-                self._file = FileCopies()
+            with without_torch_function():
+                self._host = _needs_host(tensors, training)
+                if training and sum(t.nbytes for t in tensors if t.device.type == "cpu") > LARGE_IN_TRAINING:
+                    self._file = FileCopies()
         self.note(*roots)
 
     def note(self, *values: Any) -> None:
@@ -339,8 +340,8 @@ def _needs_host(tensors: Iterable[torch.Tensor], training: bool) -> bool:
     doubles: Counter[torch.device] = Counter()
     for tensor in tensors:
         if tensor.device.type != "cpu":
-            copies[tensor.device] += tensor.numel() * tensor.element_size()
-            doubles[tensor.device] += tensor.numel() * (8 if tensor.is_floating_point() else 0)
+            copies[tensor.device] += tensor.nbytes
+            doubles[tensor.device] += tensor.nbytes // tensor.itemsize * (8 if tensor.dtype.is_floating_point else 0)
     if training and copies.total() > LARGE_IN_TRAINING:
         return True
     for device, size in (copies + doubles).items():

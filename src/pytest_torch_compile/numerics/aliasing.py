@@ -8,12 +8,15 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
+from .._torch.tensor_state import without_subclass
+
 Sharing = dict[tuple[str, str], int]
 """Maps each (output, other tensor) pair that shares a storage to the offset between their first elements."""
 
 
 def storage_key(tensor: torch.Tensor) -> tuple[str, int] | None:
     """Return a key that identifies a tensor's storage, or None for a tensor without a storage."""
+    tensor = without_subclass(tensor)
     if tensor.numel() == 0 or tensor.layout is not torch.strided or tensor.is_nested or tensor.device.type == "meta":
         return None
     try:
@@ -36,7 +39,8 @@ def sharing(outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tens
         if key is None:
             continue
         for other, holder in holders.get(key, []):
-            pairs[name, other] = tensor.storage_offset() - holder.storage_offset()
+            offsets = [without_subclass(one).storage_offset() for one in (tensor, holder)]
+            pairs[name, other] = offsets[0] - offsets[1]
         holders.setdefault(key, []).append((name, tensor))
     return pairs
 

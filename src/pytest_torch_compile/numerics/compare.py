@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from .._torch.tensor_state import without_subclass, without_torch_function
 from ..findings import Finding, FindingKind, Reference
 from . import messages
 from .containers import as_tensor, is_below, plain_leaf_difference, structure_differences
@@ -80,13 +81,15 @@ def compare_call(eager: CallRecord, compiled: CallRecord, extra_runs: ExtraRuns,
     )
     sides["kept"] = _without(sides["kept"][0], unstable), _without(sides["kept"][1], unstable)
 
-    pairs = [pair for name, both in sides.items() for pair in _pairs(name, both, tolerances)]
+    with without_torch_function():
+        pairs = [pair for name, both in sides.items() for pair in _pairs(name, both, tolerances)]
+        metadata_of = {name: _metadata(name, both, tolerances) for name, both in sides.items()}
     judged = judge_pairs(pairs, extra_runs)
     failing = judged.failing(pairs)
     findings: list[Finding] = []
     values: list[Finding] = []
     for name, both in sides.items():
-        metadata = _metadata(name, both, tolerances)
+        metadata = metadata_of[name]
         wrong = [pair for pair in failing if pair.section == name]
         values += _value_findings(eager, compiled, name, wrong, judged, metadata)
         findings += _structure(eager, name, both)
@@ -231,9 +234,11 @@ def _write(pair: Pair, before: torch.Tensor | None, compiled_before: torch.Tenso
     """Return ``lost`` if only eager changes the tensor in this call, ``unexpected`` if only compiled code changes it,
     and an empty string otherwise (for example, if both change the tensor, but to different values).
     """
+    before = None if before is None else without_subclass(before)
     if before is None or not _comparable(pair.eager, before):
         return ""
-    if compiled_before is None or not _comparable(pair.compiled, compiled_before):
+    compiled_before = before if compiled_before is None else without_subclass(compiled_before)
+    if not _comparable(pair.compiled, compiled_before):
         compiled_before = before
     writes, compiled_writes = not bitwise_equal(pair.eager, before), not bitwise_equal(pair.compiled, compiled_before)
     if writes is compiled_writes:

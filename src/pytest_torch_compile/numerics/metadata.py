@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .._torch.float_types import is_packed
+from .._torch.tensor_state import without_subclass
 from .._torch.trees import inner_tensors, is_traceable_wrapper_subclass, waited
 from ..findings import CompileUsageError
 
@@ -32,15 +33,18 @@ def metadata_differences(
     eager: torch.Tensor, compiled: torch.Tensor, *, strides: bool = True, requires_grad: bool = True
 ) -> list[MetadataDifference]:
     """Return the metadata differences, such as ``dtype: eager torch.float32, compiled torch.float16``."""
+    kind = MetadataDifference("type", type(eager).__name__, type(compiled).__name__)
+    gradient = MetadataDifference("requires_grad", eager.requires_grad, compiled.requires_grad)
+    eager, compiled = without_subclass(eager), without_subclass(compiled)
     checked = [
-        MetadataDifference("type", type(eager).__name__, type(compiled).__name__),
+        kind,
         MetadataDifference("shape", _shape(eager), _shape(compiled)),
         MetadataDifference("dtype", eager.dtype, compiled.dtype),
         MetadataDifference("device", eager.device, compiled.device),
         MetadataDifference("layout", eager.layout, compiled.layout),
     ]
     if requires_grad:
-        checked.append(MetadataDifference("requires_grad", eager.requires_grad, compiled.requires_grad))
+        checked.append(gradient)
     if strides and is_dense(eager) and _shape(eager) == _shape(compiled) and compiled.layout is torch.strided:
         # The stride of a dimension with one element is arbitrary.
         sized = [dim for dim, size in enumerate(eager.shape) if size > 1] if eager.numel() else []
@@ -110,7 +114,7 @@ def plain_tensors(tensor: torch.Tensor, path: str) -> dict[str, torch.Tensor]:
     Raises:
         CompileUsageError: If a tensor has a layout that cannot be compared.
     """
-    tensor = waited(tensor)
+    tensor = without_subclass(waited(tensor))
     if is_traceable_wrapper_subclass(tensor) and not tensor.is_nested:
         return {
             name: part
