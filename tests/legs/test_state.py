@@ -650,3 +650,17 @@ def test_a_table_of_the_users_is_compared():
     with pytest.raises(CompileCheckFailed, match="global NAMES"):
         check_compile(reads, torch.randn(8), backend=compiler)
     assert NAMES == {}
+
+
+def test_write_to_a_tensor_that_an_earlier_call_made_is_not_called_lost():
+    sums = {}
+
+    def add(x):
+        if "sum" not in sums:
+            sums["sum"] = torch.zeros(3)
+        sums["sum"].add_(x * 2 if torch.compiler.is_compiling() else x)
+
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_compile(add, calls=[call(torch.ones(3)), call(torch.ones(3))], backend="eager", max_recompiles=1)
+    assert [finding.calls for finding in failed.value.findings] == [(1,), (2,)]
+    assert "is lost" not in str(failed.value)

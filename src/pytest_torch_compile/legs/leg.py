@@ -95,6 +95,7 @@ class Leg:
                 self._prepare(wrap)
         self._at_start: Flat | None = None
         self._latest: _State | None = None
+        self._allocated = frozenset[str]()  # the tensors in ``_latest`` whose memory the run has allocated
         self.went_backward = callable(work.train)
 
     def _prepare(self, wrap: Callable[[Any], Any] | None) -> None:
@@ -217,7 +218,9 @@ class Leg:
         at_start = {path: node for path, node in initial.kept.nodes.items() if path.startswith("attribute ")}
         self._at_start = self._at_start or Flat(at_start)
         record.kept_at_start, record.initial_kept = self._at_start, initial.kept.tensors
-        record.initial_state = initial.state.tensors
+        record.initial_state, record.overwritten = initial.state.tensors, self._allocated
+        left = () if own else (*record.state.items(), *record.kept.tensors.items())
+        self._allocated = frozenset(name for name, tensor in left if not self.world.snapshot.is_noted(tensor))
         self._latest = _State(settled(_flat(record.state)), settled(record.kept))
         record.state, record.kept = self._latest.state.tensors, self._latest.kept
 

@@ -32,7 +32,9 @@ class CallRecord:
 
     ``kept`` is the rest of the target's state after the call, such as attributes and closed-over variables.
     ``initial_kept`` contains the tensors in the rest of the target's state before the call. ``kept_at_start`` contains
-    only the attributes, as they were before the first call.
+    only the attributes, as they were before the first call. ``overwritten`` contains the names of those tensors in
+    ``initial_state`` and ``initial_kept`` to whose memory the call may have written, so that their values before the
+    call are unknown.
 
     ``sharing`` lists the outputs that share memory with other tensors. ``sharing`` is None if it was not recorded
     during the run.
@@ -51,6 +53,7 @@ class CallRecord:
     kept: Flat = field(default_factory=Flat)
     kept_at_start: Flat = field(default_factory=Flat)
     initial_kept: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    overwritten: frozenset[str] = frozenset()
     sharing: Sharing | None = None
     rng: Mapping[str, torch.Tensor] = field(default_factory=dict)
     optimizer_steps: int = 0

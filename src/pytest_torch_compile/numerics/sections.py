@@ -42,8 +42,10 @@ def before_the_call(record: CallRecord, name: SectionName) -> Mapping[str, torch
     if name == "argument" and record.pristine is not None:
         return _arguments(record, record.pristine).tensors
     if name == "state":
-        return {record.state_label(key): value for key, value in record.initial_state.items()}
-    return record.initial_kept if name == "kept" else {}
+        initial = record.initial_state.items()
+        return {record.state_label(key): value for key, value in initial if key not in record.overwritten}
+    known = record.initial_kept.items() if name == "kept" else ()
+    return {path: value for path, value in known if path not in record.overwritten}
 
 
 def plain_values(record: CallRecord) -> dict[str, torch.Tensor]:
