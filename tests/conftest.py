@@ -1,5 +1,6 @@
 """The plugin, where the tests run from a source tree that is not installed."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,13 @@ def pytest_configure() -> None:
     """Look into no failure of which a test says itself that it must come. Fork the Python processes that tests start."""
     settings.current = replace(settings.current, diagnose="off")
     preloaded.install()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage less often, because each collection visits all objects of torch and its compiler."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*preloaded.GC_THRESHOLDS)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -24,6 +24,7 @@ SOCKET = "TESTS_PRELOADED_SOCKET"
 # torch reads this variable during its import. In a forked process, the server changes the setting instead. Scripts that
 # reproduce a failure run with this variable.
 DISABLE_CACHES = "TORCHINDUCTOR_FORCE_DISABLE_CACHES"
+GC_THRESHOLDS = 20_000, 20, 20
 _FOLDER = Path(__file__).parent
 # Python or torch reads these variables when it starts, apart from the second pattern.
 _READ_AT_START = re.compile("TORCH|PYTORCH|AOT|TRITON|OMP_|MKL_|KMP_|CUDA|LD_|PYTHON|CC$|CXX$")

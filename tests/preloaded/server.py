@@ -58,6 +58,7 @@ def main() -> None:
             importlib.import_module(name)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*preloaded.GC_THRESHOLDS)
     if (request := serve(address)) is None:
         return
     preloaded.install(address)
