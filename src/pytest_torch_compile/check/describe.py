@@ -18,6 +18,7 @@ from .. import settings
 from .._torch.attributes import is_a
 from .._torch.breaks import fingerprint
 from .._torch.object_text import ROUTINES, name_of, text_of
+from .._torch.tensor_state import without_torch_function
 from .._torch.user_lines import is_library, is_torch, module_of
 from ..findings import CallReport
 from ..legs.calls import Call
@@ -99,7 +100,8 @@ def shapes_text(call: Call, target: Any) -> str:
     """Describe the arguments of a call to the target: ``x f32[2, 16], n=3``."""
     names = argument_names(target)
     named = [(names[i] if i < len(names) else "", value) for i, value in enumerate(call.args)]
-    parts = [_value_text(name, value) for name, value in [*named, *call.kwargs.items()]]
+    with without_torch_function():
+        parts = [_value_text(name, value) for name, value in [*named, *call.kwargs.items()]]
     return ", ".join(part for part in parts if part)
 
 
@@ -143,7 +145,8 @@ def device_name(target: Any, call: Call) -> str:
     """Return the device of the first parameter or, if there are no parameters, of the first tensor argument."""
     tensors = [p for m in modules_of(target).values() for p in m.parameters()]
     tensors += flatten((call.args, dict(call.kwargs)), "input").tensors.values()
-    return str(tensors[0].device) if tensors else "cpu"
+    with without_torch_function():
+        return str(tensors[0].device) if tensors else "cpu"
 
 
 def rerun_command() -> str:

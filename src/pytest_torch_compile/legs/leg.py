@@ -245,16 +245,18 @@ class Leg:
         if callable(self._work.train):
             self._work.train(output).backward()
             return
-        tensors = [
-            tensor
-            for tensor in flatten(output).tensors.values()
-            if tensor.requires_grad and (tensor.is_floating_point() or tensor.is_complex())
-        ]
-        # A tensor that is returned twice would otherwise add its gradient twice.
-        unique = list({id(tensor): tensor for tensor in tensors}.values())
+        with without_torch_function():
+            tensors = [
+                tensor
+                for tensor in flatten(output).tensors.values()
+                if tensor.requires_grad and (tensor.dtype.is_floating_point or tensor.dtype.is_complex)
+            ]
+            # A tensor that is returned twice would otherwise add its gradient twice.
+            unique = list({id(tensor): tensor for tensor in tensors}.values())
+            gradients = self._cotangents(unique, index)
         if unique:
             self.went_backward = True
-            torch.autograd.backward(unique, self._cotangents(unique, index))
+            torch.autograd.backward(unique, gradients)
 
     def _cotangents(self, outputs: Sequence[torch.Tensor], index: int) -> list[torch.Tensor]:
         """Return the gradients from which backward starts in call ``index``, which are the same in eager and compiled
@@ -263,9 +265,10 @@ class Leg:
         return cotangents(outputs, self._work.seed + index)
 
     def _zero_grad(self, call: Call) -> None:
-        for tensor in (*self._parameters().values(), *self._inputs(call).values()):
-            if tensor.is_leaf:
-                tensor.grad = None
+        with without_torch_function():
+            for tensor in (*self._parameters().values(), *self._inputs(call).values()):
+                if tensor.is_leaf:
+                    tensor.grad = None
 
     def _record_gradients(self, call: Call, record: CallRecord) -> None:
         record.grads = {name: _whole(p.grad) for name, p in self._parameters().items() if p.is_leaf}
