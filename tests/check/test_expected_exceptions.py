@@ -267,3 +267,39 @@ def test_writes_before_an_exception_are_compared(wrong):
     assert [(finding.subject, finding.calls) for finding in found] == [
         ("buffer calls", (number,)) for number in ((1, 2) if wrong else (2,))
     ]
+
+
+@torch.compiler.disable
+def looked_up_in_table(x):
+    return x.sin()
+
+
+def rows_of_table(x, i, flag):
+    if flag:
+        return looked_up_in_table(x)[i]
+    return x.cos()
+
+
+def test_disabled_function_on_the_line_that_raises_is_a_graph_break():
+    calls = [call(rows(2), index(0), False), call(rows(2), index(9), True).raises(IndexError)]
+    with pytest.raises(CompileCheckFailed) as failure:
+        check_compile(rows_of_table, calls=calls, max_recompiles=1, **EAGER)
+    (finding,) = failure.value.findings
+    assert finding.kind == "graph-break" and "disabled function" in finding.message
+
+
+def test_swallowed_compile_error_of_a_call_that_raises_is_found():
+    def refusing(module, inputs):
+        raise ValueError("this backend compiles nothing")
+
+    calls = [call(rows(2), index(9)).raises(IndexError), call(rows(2), index(0))]
+    with torch._dynamo.config.patch(suppress_errors=True), pytest.raises(CompileCheckFailed) as failure:
+        check_compile(gathered, calls=calls, backend=refusing)
+    assert "eager-fallback" in [finding.kind for finding in failure.value.findings]
+
+
+@pytest.mark.parametrize("case", ["shapes that do not fit", "a module"])
+def test_exception_passes_where_torch_swallows_compile_errors(case):
+    target, calls, options = INNOCENTS[case]
+    with torch._dynamo.config.patch(suppress_errors=True):
+        assert check_compile(target, calls=calls, **EAGER, **options).ok

@@ -121,3 +121,17 @@ def test_counts_that_torch_keeps_on_the_gpu_are_compared_by_value(name):
     optimizer = getattr(torch.optim, name)(model.parameters())
     model(torch.randn(3, 8, device="cuda")).sum().backward()
     check_compile(optimizer.step, calls=[call(), call()], **BROKEN_BY_TORCH)
+
+
+def test_guards_of_a_compiled_step_are_no_state_of_the_target():
+    def compiled_sgd(parameters):
+        optimizer = torch.optim.SGD(parameters, lr=0.1)
+        optimizer.step = torch.compile(optimizer.step, backend="eager")
+        return optimizer
+
+    options = {"max_graph_breaks": {"torch": 3, "*": 0}, "max_recompiles": 5}
+    model = torch.nn.Linear(4, 4)
+    report = check_compile(
+        model, torch.ones(2, 4), backend="eager", train=lambda y: y.sum(), optimizer=compiled_sgd, **options
+    )
+    assert report.ok

@@ -7,9 +7,11 @@ import importlib.util
 import re
 import sys
 import sysconfig
+import types
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ..observation import Location
 from .object_text import message_of
@@ -130,6 +132,13 @@ def is_own(file: str, packages: frozenset[str] = frozenset()) -> bool:
         if marker in path:
             return path.split(marker, 1)[1].split("/")[0].removesuffix(".py") in packages
     return not path.startswith((_STDLIB, "<frozen"))
+
+
+def is_guard(code: types.CodeType, namespace: dict[str, Any]) -> bool:
+    """Return whether code is an expression in a guard, which dynamo evaluates with the local variables as ``L`` and the
+    global variables as ``G``.
+    """
+    return code.co_filename == "<string>" and "G" in namespace and "__name__" not in namespace
 
 
 def is_of_python(file: str) -> bool:

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 from .. import advice
 from .._torch import support
+from .._torch.breaks import OTHER
 from .._torch.error_text import error_summary, usage_error
 from .._torch.object_text import text_of_error
 from ..budget import Budget
 from ..findings import CompileUsageError, Finding
 from ..legs.calls import Call
 from ..numerics import CallRecord, Comparison, ExtraRuns, Flat, Tolerances, compare_call
-from ..observation import GraphBreak, Observation
+from ..observation import CompileError, GraphBreak, Observation
 
 
 def require_expected(call: Call, number: int, error: BaseException | None) -> None:
@@ -68,8 +69,9 @@ def _writes_of(record: CallRecord) -> CallRecord:
 def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> Observation:
     """Return the observation without the effects of expected exceptions.
 
-    ``errors`` maps call numbers to the expected exceptions of the eager run. For the calls in ``errors``, omit compile
-    errors, recompiles that produced no graph, and graph breaks at lines in the exception's traceback.
+    ``errors`` maps call numbers to the expected exceptions of the eager run. For the calls in ``errors``, omit
+    recompiles that produced no graph, the graph breaks at which torch traced the exception, and compile errors that
+    torch raised or that are the exception itself.
     """
     if not errors:
         return seen
@@ -77,8 +79,13 @@ def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> 
     breaks = [one for one in seen.graph_breaks if one.fingerprint not in at_a_raise]
     compiled = {graph.compile_id for graph in seen.graphs}
     recompiles = [one for one in seen.recompiles if one.call not in errors or one.compile_id in compiled]
-    failed = [one for one in seen.errors if one.call not in errors]
+    failed = [one for one in seen.errors if one.call not in errors or _hides_failure(one, errors[one.call])]
     return replace(seen, graph_breaks=breaks, recompiles=recompiles, errors=failed)
+
+
+def _hides_failure(error: CompileError, expected: BaseException) -> bool:
+    """Return whether torch swallowed an error for another reason than that tracing raised the expected exception."""
+    return error.swallowed and error.error not in (type(expected).__name__, "TorchRuntimeError")
 
 
 def given_up(
@@ -108,4 +115,9 @@ def _where_it_raised(seen: Observation, errors: Mapping[int, BaseException]) -> 
         number: {(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)}
         for number, error in errors.items()
     }
-    return [one for one in seen.graph_breaks if (one.location.file, one.location.line) in lines.get(one.call, set())]
+    # A break of another category, such as a disabled function, would break the graph without the exception too.
+    return [
+        one
+        for one in seen.graph_breaks
+        if one.category == OTHER and (one.location.file, one.location.line) in lines.get(one.call, set())
+    ]

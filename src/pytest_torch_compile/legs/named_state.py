@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from .._torch.attributes import is_a
-from .._torch.user_lines import is_own
+from .._torch.user_lines import is_guard, is_own
 from .holders import ClassAttributes, Variable, closed_over, global_variable, is_mutable
 from .late_imports import LateImport
 from .reach import cells, lives_in_torch, reached
@@ -92,7 +92,8 @@ class NamedState:
         """Add the global variables to which user code refers, the variables' contents, and the functions that the code
         calls.
         """
-        if id(code) in self._codes or not is_own(code.co_filename, self._packages):
+        own = is_own(code.co_filename, self._packages) and not is_guard(code, namespace)
+        if id(code) in self._codes or not own:
             return
         self._codes[id(code)] = code
         names = names_in(code)
