@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 
 import pytest
 
@@ -129,6 +130,34 @@ def test_stance_under_which_nothing_compiles_is_named(stance):
         (finding,) = failure_of(scaled, torch.ones(4), fullgraph=False).findings
     assert finding.kind == "nothing-compiled"
     assert finding.cause == f"torch.compiler.set_stance is '{stance}' (torch's default: 'default')"
+
+
+def test_stance_that_replaces_the_backend_is_not_observable():
+    with torch.compiler.set_stance(force_backend="eager"):
+        (finding,) = failure_of(scaled, torch.ones(4), backend="aot_eager").findings
+    assert finding.kind == "not-observable" and "force_backend='eager'" in finding.cause
+
+
+def test_stance_of_one_call_is_not_observable():
+    calls = [call(torch.ones(4)), call(torch.ones(5)).under(partial(torch.compiler.set_stance, "eager_on_recompile"))]
+    (finding,) = failure_of(scaled, calls=calls, fullgraph=False).findings
+    assert finding.kind == "not-observable" and "'eager_on_recompile'" in finding.cause
+
+
+def test_stance_inside_a_steady_block_is_not_observable():
+    compiled = torch.compile(scaled, backend="eager")
+    compiled(torch.ones(4))
+    with pytest.raises(CompileCheckFailed, match="does not report whether calls ran eagerly"):
+        with compile_guard(steady=True), torch.compiler.set_stance("eager_on_recompile"):
+            compiled(torch.ones(5))
+
+
+@pytest.mark.skipif(torch.__version__ < "2.7", reason="torch 2.6 raises under this stance where calls are counted")
+def test_stance_that_raises_instead_of_running_eagerly_passes():
+    compiled = torch.compile(scaled, backend="eager")
+    compiled(torch.ones(4))
+    with compile_guard(steady=True), torch.compiler.set_stance("fail_on_recompile"):
+        compiled(torch.ones(4))
 
 
 def test_disabled_dynamo_is_named():

@@ -41,12 +41,12 @@ _imported: set[str] = set()  # the modules loaded when settings were last record
 def deviations() -> list[Deviation]:
     """Return the settings that differ from torch's defaults in this thread, including environment variables."""
     differing: list[Deviation] = []
-    for source in (_configured, _stance, _global_modes, _environment):
+    for source in (_configured, stance, _global_modes, _environment):
         try:
             differing += source()
         except Exception as error:  # a future torch version may store settings elsewhere; checks must not fail then
             differing.append(
-                Deviation(f"a torch setting ({source.__name__[1:]})", f"not observable: {error!r}", "unknown")
+                Deviation(f"a torch setting ({source.__name__.strip('_')})", f"not observable: {error!r}", "unknown")
             )
     return [Deviation(one.name, one.value, one.default, one.where or _left_by.get(one.name, "")) for one in differing]
 
@@ -135,15 +135,15 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 100 else text[:97] + "..."
 
 
-def _stance() -> Iterator[Deviation]:
+def stance() -> Iterator[Deviation]:
+    """Yield the stance of ``torch.compiler.set_stance``, unless it is the default."""
     from torch._dynamo import eval_frame
 
     now, default = eval_frame._stance, eval_frame.DynamoStance()
     if now != default:
         parts = {name: value for name, value in vars(now).items() if value != vars(default).get(name)}
-        text = ", ".join(
-            _shown(value) if name == "stance" else f"{name}={_shown(value)}" for name, value in parts.items()
-        )
+        arguments = {"stance": "", "backend": "force_backend="}
+        text = ", ".join(f"{arguments.get(name, f'{name}=')}{_shown(value)}" for name, value in parts.items())
         yield Deviation("torch.compiler.set_stance", text, "'default'")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from .. import advice
 from .._torch.breaks import CAPTURED_BY_FULLGRAPH
-from .._torch.causes import LIMITS, SWALLOWS, SWITCHED_OFF, caused, first_of
+from .._torch.causes import LIMITS, STANCE, SWALLOWS, SWITCHED_OFF, caused, first_of
 from ..budget import Budget
 from ..findings import Finding
 from ..observation import (
@@ -25,6 +26,9 @@ from ..report.failure_text import count, cudagraphs, numbered
 from .break_findings import captured_by_fullgraph, graph_break_finding
 from .warm_start import cache_misses
 
+# The stances under which torch runs calls eagerly, or replaces the backend, without an event that can be observed.
+_SILENT = re.compile("eager|force_backend")
+
 
 @dataclass(frozen=True)
 class Conditions:
@@ -39,7 +43,8 @@ class Conditions:
 
     ``stopped_at`` is set if a first run with ``fullgraph=True`` failed, and the observations are from a second run
     without ``fullgraph=True``: it is the line at which the first run failed. It is None if this torch version captures
-    the same ops with and without ``fullgraph=True``.
+    the same ops with and without ``fullgraph=True``. ``stances`` are the stances of torch, other than the default,
+    under which compiled functions were called.
     """
 
     torch_limit: int
@@ -50,6 +55,7 @@ class Conditions:
     warm: bool = False
     dynamic: bool | None = None
     stopped_at: Location | None = None
+    stances: Sequence[Deviation] = ()
 
 
 def judge(seen: Observation, budget: Budget, run: Conditions) -> list[Finding]:
@@ -67,8 +73,16 @@ def judge(seen: Observation, budget: Budget, run: Conditions) -> list[Finding]:
         from_cache = seen.cache.fx_hits or seen.cache.aot_hits
         if run.expects_graphs and not (seen.graphs or from_cache or seen.errors or seen.undecided):
             findings += caused([_nothing_compiled(seen)], run.deviations, SWITCHED_OFF)
+        elif silent := [one for one in run.stances if _SILENT.search(one.value)]:
+            findings += caused([_ran_silently()], silent, (STANCE,))
     findings += cache_misses(seen.cache) if run.warm else []
     return findings + (_cudagraph_skips(seen.cudagraph_skips, seen.cudagraph_runs) if run.cudagraphs else [])
+
+
+def _ran_silently() -> Finding:
+    message = "torch does not report whether calls ran eagerly or with another backend under its stance"
+    detail = "with the stance 'fail_on_recompile', torch raises an exception where it would otherwise run eagerly"
+    return Finding("not-observable", message, None, detail)
 
 
 def not_observable(undecided: Sequence[str]) -> list[Finding]:

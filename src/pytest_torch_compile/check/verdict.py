@@ -35,6 +35,7 @@ def findings_of(check: Check, run: ComparedRun) -> list[Finding]:
         warm=check.warm,
         dynamic=False if compiling.dynamic is None and not sizes_become_dynamic() else compiling.dynamic,
         stopped_at=error_location(refused) if refused is not None else None,
+        stances=tuple(run.stances.values()),
     )
     judged = judge(counted, budget, conditions)
     # fullgraph refuses accepted breaks too, which is not an error.
@@ -80,6 +81,7 @@ def findings_of_block(block: Watched, budget: Budget, *, cudagraphs: bool) -> li
             cudagraphs=cudagraphs,
             deviations=block.deviations,
             expects_graphs=block.warmup is None or not seen.compiled_before,
+            stances=tuple(block.stances.values()),
         ),
     )
     judged = acceptance.without_accepted(judged, seen, budget)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from .._torch import canary
 from .._torch.compiled_before import counting_calls, functions_with_graphs
-from .._torch.deviations import deviations
+from .._torch.deviations import deviations, stance
 from .._torch.trace import TraceObserver
 from ..budget import Budget
 from ..observation import Deviation, LateCompilation, Observation
@@ -25,7 +25,8 @@ class Watched:
 
     ``warmup`` is the number of warm-up calls, after which compilations are listed in ``late``; None if there is no
     warm-up. ``figures`` contains the counted quantities, and ``deviations`` the torch settings that differed from
-    their defaults before the run.
+    their defaults before the run. ``stances`` contains the stances of torch, other than the default, under which
+    compiled functions were called.
     """
 
     observer: TraceObserver = field(default_factory=TraceObserver)
@@ -33,6 +34,7 @@ class Watched:
     late: list[LateCompilation] = field(default_factory=list)
     figures: Figures = field(default_factory=Figures)
     deviations: list[Deviation] = field(default_factory=list)
+    stances: dict[str, Deviation] = field(default_factory=dict)
 
     @property
     def seen(self) -> Observation:
@@ -44,8 +46,11 @@ class Watched:
         """Watch the ``with`` block, which runs call ``number``, and count quantities with ``counting``."""
         self.observer.call = number
         late = after_warm_up(self.warmup, number, self.late, self.seen.undecided)
-        with self.observer, late, counting:
+        with self.observer, late, counting, counting_calls(self._note_stance):
             yield
+
+    def _note_stance(self) -> None:
+        self.stances |= {one.value: one for one in stance()}
 
 
 def opened_block(*, steady: bool) -> Watched:
