@@ -40,7 +40,7 @@ PLACES = {
     "in_try": [(40, "explicit graph break", "gb-74bc955ea8")],
     "in_called_function": [(47, "call to print or a logger", "gb-fdd57ad8fb")],
     "on_data": [(57, "data-dependent branch", "gb-26bb721acf")],
-    "in_custom_backward": [(69, "call to print or a logger", "gb-987b315c1b")],
+    "in_custom_backward": [(69, "call to print or a logger", "gb-f5651f1b5c")],
     "several": [
         (78, "call to print or a logger", "gb-6d5ec82f60"),
         (80, "call to print or a logger", "gb-c67c22d19f"),
@@ -53,8 +53,8 @@ PLACES = {
         (89, "explicit graph break", "gb-77c1dae379"),
     ],
     "through_layers": [
-        (106, "explicit graph break", "gb-42206e9c44"),
-        (106, "explicit graph break", "gb-d927cd96af"),
+        (106, "explicit graph break", "gb-5e41b7af39"),
+        (106, "explicit graph break", "gb-4260301228"),
     ],
     "met_in_a_loop": [(89, "explicit graph break", "gb-1903a8b4da")],
     "in_a_comprehension": [(141, "call to print or a logger", "gb-9c592296dd")],
@@ -219,6 +219,18 @@ def test_fullgraph_failure_lists_every_break():
         check_compile(breaks.several, torch.ones(4), backend="eager", fullgraph=True)
     assert [f.location.line for f in failure.value.findings] == [line for line, *_ in PLACES["several"]]
     assert {f.kind for f in failure.value.findings} == {"graph-break"}
+
+
+def test_same_line_in_a_method_of_another_class_is_another_break(tmp_path):
+    classes = [
+        f"class {name}:\n    def forward(self, x):\n        print('seen')\n        return x.sin()\n\n\n"
+        for name in "AB"
+    ]
+    (tmp_path / "classes.py").write_text("".join(classes))
+    module = loaded(tmp_path / "classes.py", "classes_with_breaks")
+    found = [seen_in(getattr(module, name)().forward, torch.ones(4)).graph_breaks for name in "AB"]
+    assert [len(breaks) for breaks in found] == [1, 1]
+    assert found[0][0].fingerprint != found[1][0].fingerprint
 
 
 def test_accepted_fingerprints_do_not_count_and_a_new_one_does():

@@ -229,9 +229,26 @@ def fingerprint(location: Location, category: str, callers: Sequence[Location] =
 def _written_at(place: Location) -> list[str]:
     """Identify a line by its text instead of its position; identical lines in one function are numbered."""
     function = place.function.rsplit(".", 1)[-1]
-    parts = [function, place.source or f"{Path(place.file).name}:{place.line}"]
-    above = [line.strip() for line in linecache.getlines(place.file)[: place.line - 1]]
+    lines = linecache.getlines(place.file)[: place.line - 1]
+    above = [line.strip() for line in lines]
     definition = (f"def {function}(", f"async def {function}(")
-    starts = [number for number, line in enumerate(above) if line.startswith(definition)]
-    same_text = above[starts[-1] :].count(place.source) if starts and place.source else 0
+    start = max((number for number, line in enumerate(above) if line.startswith(definition)), default=None)
+    name = function if start is None else f"{_class_around(lines, start)}{function}"
+    parts = [name, place.source or f"{Path(place.file).name}:{place.line}"]
+    same_text = above[start:].count(place.source) if start is not None and place.source else 0
     return [*parts, f"no. {same_text + 1} of its kind"] if same_text else parts
+
+
+def _class_around(lines: Sequence[str], number: int) -> str:
+    """Return the name of the innermost class around a line, followed by a dot; empty if the line is in no class."""
+    indent = _indent(lines[number])
+    for line in reversed(lines[:number]):
+        if line.strip() and _indent(line) < indent:
+            indent = _indent(line)
+            if found := re.match(r"\s*class (\w+)", line):
+                return f"{found[1]}."
+    return ""
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
