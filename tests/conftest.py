@@ -26,8 +26,6 @@ def pytest_configure() -> None:
 
 def pytest_collection_finish() -> None:
     """Collect garbage less often, because each collection visits all objects of torch and its compiler."""
-    gc.collect()
-    gc.freeze()
     gc.set_threshold(*preloaded.GC_THRESHOLDS)
 
 
