@@ -121,6 +121,11 @@ CALL_INSIDE = "call the compiled code inside the block"
 OPEN_EARLIER = (
     "enter the block before the compiled code is first called, or call torch.compiler.reset() before the block"
 )
+LEAVE_MODE = "call the compiled code outside of this mode"
+OBSERVE_WARM_UP = (
+    "run the warm-up in a compile_guard block without steady=True: its finding lists the guards that fail, and how to "
+    "avoid it"
+)
 WARM_UP_ALL = "in the warm-up, call every function with every size and flag that is used later, including backward()"
 WARM_UP_TWICE = (
     "call the code twice with each size during the warm-up: the first call warms up the CUDA graph, and the "

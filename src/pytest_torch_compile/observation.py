@@ -148,10 +148,13 @@ class Recompile:
 class EagerFallback:
     """Code that ran eagerly although it should have been compiled. ``cause`` is the kind of guard that failed most
     recently.
+
+    ``why`` is ``earlier-limit`` if a function reached the recompile limit before the observed code ran, and
+    ``dispatch-mode`` if it was called under a ``TorchDispatchMode``, whose name is ``detail``. torch reports neither.
     """
 
     frame: str
-    why: Literal["recompile-limit", "error"]
+    why: Literal["recompile-limit", "earlier-limit", "dispatch-mode"]
     detail: str
     location: Location | None = None
     call: int = 0

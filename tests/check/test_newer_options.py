@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pytest_torch_compile import CompileCheckFailed, CompileUsageError, Tolerances, call, check_compile  # noqa: E402
+from pytest_torch_compile import CompileCheckFailed, CompileUsageError, Tolerances, call, check_compile, compile_guard  # noqa: E402
 from pytest_torch_compile.legs.compiling import Compiling  # noqa: E402
 
 VERSION = tuple(map(int, torch.__version__.split("+")[0].split(".")[:2]))
@@ -152,3 +152,29 @@ def test_shared_sizes():
         return
     with pytest.raises(CompileUsageError, match="share the name 'batch'"):
         check_compile(added, calls=calls, dynamic_dims=dims, **EAGER)
+
+
+@needs_limit
+@pytest.mark.parametrize(("sizes", "recompiles"), [((4,), 0), ((4, 5), 3)])
+def test_objects_that_are_compiled_in_isolation_do_not_recompile_each_other(sizes, recompiles):
+    class Block(torch.nn.Module):
+        def forward(self, x):
+            return x.sin()
+
+    compiled = [torch.compile(Block(), **EAGER, isolate_recompiles=True) for _ in range(3)]
+    with compile_guard(max_recompiles=3) as seen:
+        for size in sizes:
+            for block in compiled:
+                block(rows(size))
+    assert len(seen.recompiles) == recompiles
+
+
+@needs_limit
+def test_advice_for_a_size_that_changes_in_each_isolated_object_is_that_of_one_object():
+    compiled = [torch.compile(lambda x: x.sin(), **EAGER, isolate_recompiles=True) for _ in range(3)]
+    with pytest.raises(CompileCheckFailed, match="3 recompiles, 0 allowed") as failure:
+        with compile_guard():
+            for size in (4, 5):
+                for function in compiled:
+                    function(rows(size))
+    assert failure.value.findings[0].hint.startswith("size:")

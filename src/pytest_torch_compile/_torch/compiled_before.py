@@ -2,8 +2,9 @@
 
 This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
 ``convert_frame.input_codes``, ``torch._dynamo.eval_frame._debug_get_cache_entry_list``, ``reset_code``, and
-``_callback_from_stance``, which runs on each call of a compiled function. C code selects the graph that a call runs, so
-this selection cannot be observed.
+``_callback_from_stance``, which runs on each call of a compiled function; since 2.13, also
+``get_eval_frame_isolate_recompiles_id``. C code selects the graph that a call runs, so this selection cannot be
+observed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from ..observation import Location
@@ -44,6 +45,17 @@ def functions_with_graphs() -> tuple[Location, ...]:
     )
 
 
+def isolated_region() -> int:
+    """Return the number of the cache region in which dynamo compiles now: each ``torch.compile`` with
+    ``isolate_recompiles=True`` has a region, and a compilation in an empty region is not a recompile. -1 is the common
+    region, which is the only one before torch 2.13.
+    """
+    from torch._C._dynamo import eval_frame
+
+    region: Callable[[], int] | None = getattr(eval_frame, "get_eval_frame_isolate_recompiles_id", None)
+    return -1 if region is None else region()
+
+
 def drop(codes: Iterable[CodeType]) -> None:
     """Discard the graphs of these code objects."""
     from torch._dynamo.eval_frame import reset_code
@@ -53,9 +65,10 @@ def drop(codes: Iterable[CodeType]) -> None:
 
 
 @contextmanager
-def counting_calls(note: Callable[[], None]) -> Iterator[bool]:
-    """Call ``note`` for each call to a compiled function inside the ``with`` block, in any thread. The context manager
-    yields True if these calls can be observed, and False otherwise.
+def counting_calls(note: Callable[[FrameType], None]) -> Iterator[bool]:
+    """Call ``note`` for each call to a compiled function inside the ``with`` block, in any thread, with the frame of
+    the wrapper that calls the function. The context manager yields True if these calls can be observed, and False
+    otherwise.
     """
     from torch._dynamo import eval_frame
 
@@ -67,7 +80,10 @@ def counting_calls(note: Callable[[], None]) -> Iterator[bool]:
 
     def counting(callback: Any) -> Any:
         if callback not in (None, False):
-            note()
+            wrapper = sys._getframe(1)
+            while wrapper.f_code is counting.__code__ and wrapper.f_back is not None:  # of a nested ``counting_calls``
+                wrapper = wrapper.f_back
+            note(wrapper)
         return before(callback)
 
     setattr(eval_frame, name, counting)

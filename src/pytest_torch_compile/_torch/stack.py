@@ -8,7 +8,8 @@ each other, such as a module's ``forward`` and its layer's ``forward``.
 
 This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15: ``real_stack`` of dynamo's
 exceptions; the files ``torch/_dynamo/convert_frame.py`` (compiles a frame) and ``torch/_dynamo/eval_frame.py`` (the
-entry to compiled code); only the names of these two files are used.
+entry to compiled code), of which only the names are used; and ``code``, a variable of the function that compiles a
+frame.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from types import FrameType
+from types import CodeType, FrameType
 
 from ..observation import Location
 from .user_lines import OWN_FOLDER, below_own, function_name, is_library, is_torch, readable
@@ -67,6 +68,12 @@ class Running:
             [_location(frame) for frame in reversed(frames[entry:])],
             [(_location(frame), frame.f_code.co_firstlineno) for frame in reversed(inside)],
         )
+
+
+def compiled_now() -> CodeType | None:
+    """Return the code that torch is compiling, or None if it is unknown."""
+    codes = (frame.f_locals.get("code") for frame in _outward(sys._getframe(1)) if _is(frame, _COMPILES))
+    return next((code for code in codes if isinstance(code, CodeType)), None)
 
 
 def inlined_now() -> list[Location]:

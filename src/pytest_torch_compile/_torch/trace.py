@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
 from .. import events
@@ -31,11 +31,12 @@ from ..observation import (
 )
 from . import breaks, guards, support
 from .collectives import GRAPHS, collectives, is_distributed
+from .compiled_before import isolated_region
 from .counters import OUTCOMES, cudagraph_skips, event_counts
 from .cudagraphs import CudagraphCounts, cuda_is_there, watching
 from .graph_text import graph_ops
 from .guard_context import GuardContext
-from .stack import CodeKey, Running, inlined_now, whole_stack
+from .stack import CodeKey, Running, compiled_now, inlined_now, whole_stack
 from .trace_log import TraceListener, listen, listen_no_more, not_captured, trace_logger
 from .user_lines import function_name, is_library, is_torch, resumed_at
 
@@ -77,6 +78,7 @@ class TraceObserver(TraceListener):
         self._frames: dict[Any, Location] = {}
         self._names: dict[Any, str] = {}
         self._code_frames: dict[tuple[str, int, str], Any] = {}
+        self._first: dict[tuple[Any, ...], CompileKey] = {}  # each frame's first compilation in each cache region
         self._pending: dict[CompileKey, tuple[FailedGuard, ...]] = {}
         self._breaks: dict[tuple[Any, ...], GraphBreak] = {}
         self._broke_at: dict[CodeKey, int] = {}
@@ -202,12 +204,13 @@ class TraceObserver(TraceListener):
         stack = event.get("stack") or []
         if not stack:
             return
+        first = self._first.setdefault((*key[:2], isolated_region()), key)
         location, name = defined_at(stack[-1]), str(stack[-1].get("name", ""))
         self._frames[key[:2]], self._names[key[:2]] = location, name
         self._note_new_code(TARGET_FRAME if location.function == TARGET_FRAME else name, location, key)
         if key in self._pending:
             self._add_recompile(key, self._guard_context.explained(key[:2], name, location, self._pending.pop(key)))
-        elif key[2] and any(graph.compile_id == _compile_id((*key[:2], 0)) for graph in self.seen.graphs):
+        elif first != key and any(graph.compile_id == _compile_id(first) for graph in self.seen.graphs):
             self._unobservable(f"compilation {_compile_id(key)} is a recompile, but torch did not report its reason")
         self._guard_context.compiled(key[:2])
 
@@ -334,7 +337,9 @@ class TraceObserver(TraceListener):
             self._failed(str(event["fail_type"]), str(event.get("fail_reason") or ""), key)
 
     def _failed(self, kind: str, reason: str, key: CompileKey) -> None:
-        location, frame = self._frames.get(key[:2]), self._function(key) or "unknown function"
+        code = compiled_now()  # its start was not observed if an earlier compilation reached the limit
+        location = self._frames.get(key[:2]) or (code_location(code) if code else None)
+        frame = location.function if location else "unknown function"
         if _LIMIT.search(kind) or _LIMIT.search(reason):
             name, failed = self._names.get(key[:2], ""), self._pending.pop(key, ())
             failed = self._guard_context.explained(key[:2], name, location, failed)
@@ -351,6 +356,11 @@ class TraceObserver(TraceListener):
         elif kind not in _BREAK_ERRORS:
             swallowed = support.swallows_errors()
             self.seen.errors.append(CompileError(frame, kind, reason, self.call, _compile_id(key), location, swallowed))
+
+
+def code_location(code: CodeType) -> Location:
+    """Return the location of the definition of a code object."""
+    return defined_at({"filename": code.co_filename, "line": code.co_firstlineno, "name": code.co_name})
 
 
 def defined_at(code: dict[str, Any]) -> Location:

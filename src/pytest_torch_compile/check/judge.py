@@ -65,13 +65,16 @@ def judge(seen: Observation, budget: Budget, run: Conditions) -> list[Finding]:
         findings.append(_recompiles(seen.recompiles, budget.recompiles, run.dynamic))
     # A later entry of a dictionary replaces an earlier one, so in reverse order the first fallback remains.
     first_of_each_frame = {(f.frame, f.location): f for f in reversed(seen.fallbacks)}
-    fallbacks = [_fallback(fallback, run.torch_limit) for fallback in reversed(first_of_each_frame.values())]
-    findings += caused(fallbacks, run.deviations, LIMITS)
+    for fallback in reversed(first_of_each_frame.values()):
+        if fallback.why == "dispatch-mode":
+            findings.append(_ran_under_mode(fallback))
+        else:
+            findings += caused([_fallback(fallback, run.torch_limit)], run.deviations, LIMITS)
     if not run.compile_failed:
         setting = first_of(run.deviations, SWALLOWS)
         findings += [_compile_error(error, setting) for error in seen.errors]
         from_cache = seen.cache.fx_hits or seen.cache.aot_hits
-        if run.expects_graphs and not (seen.graphs or from_cache or seen.errors or seen.undecided):
+        if run.expects_graphs and not (seen.graphs or from_cache or seen.errors or seen.undecided or seen.fallbacks):
             findings += caused([_nothing_compiled(seen)], run.deviations, SWITCHED_OFF)
         elif silent := [one for one in run.stances if _SILENT.search(one.value)]:
             findings += caused([_ran_silently()], silent, (STANCE,))
@@ -132,8 +135,10 @@ def _constant_sizes(recompiles: Sequence[Recompile], dynamic: bool | None) -> bo
     """
     if dynamic is False:
         return False
-    of_size = [(one.frame, one.guards[0]) for one in recompiles if one.guards and one.guards[0].cause == "size"]
-    changed = Counter((frame, guard.names, guard.text.partition(" expected ")[0]) for frame, guard in of_size)
+    failed = [(one.frame, one.guards[0]) for one in recompiles if one.guards and one.guards[0].cause == "size"]
+    # With isolate_recompiles=True, a change of size causes a recompile in each compiled object, which counts once here.
+    of_size = {(frame, guard.names, guard.text) for frame, guard in failed}
+    changed = Counter((frame, names, text.partition(" expected ")[0]) for frame, names, text in of_size)
     return max(changed.values(), default=0) > (0 if dynamic else 1)
 
 
@@ -153,16 +158,22 @@ def _described(recompile: Recompile) -> str:
 
 
 def _fallback(fallback: EagerFallback, limit: int) -> Finding:
-    return Finding(
-        "eager-fallback",
-        f"{fallback.frame} hit the recompile limit of {limit}: from now on, calls that match no graph run eagerly",
-        fallback.location,
-        f"last failed guard: {fallback.detail}",
-        f"{advice.for_guard(fallback.cause or 'other')}. Above {limit} graphs, torch falls back to eager regardless "
-        "of the budget",
-        calls=(fallback.call,) if fallback.call else (),
-        subject=fallback.frame,
-    )
+    hit = f"{fallback.frame} hit the recompile limit of {limit}"
+    if fallback.why == "earlier-limit":
+        message = f"{hit} earlier, and ran eagerly in this block, because a call matched no graph"
+        detail, hint = "torch does not report which guards failed", advice.OBSERVE_WARM_UP
+    else:
+        message = f"{hit}: from now on, calls that match no graph run eagerly"
+        detail, hint = f"last failed guard: {fallback.detail}", advice.for_guard(fallback.cause or "other")
+        hint += f". Above {limit} graphs, torch falls back to eager regardless of the budget"
+    calls = (fallback.call,) if fallback.call else ()
+    return Finding("eager-fallback", message, fallback.location, detail, hint, calls=calls, subject=fallback.frame)
+
+
+def _ran_under_mode(fallback: EagerFallback) -> Finding:
+    message = f"{fallback.frame} ran eagerly, because it was called under {fallback.detail}"
+    detail = "torch does not compile calls under a TorchDispatchMode"
+    return Finding("eager-fallback", message, fallback.location, detail, advice.LEAVE_MODE, subject=fallback.frame)
 
 
 def _compile_error(error: CompileError, setting: Deviation | None) -> Finding:

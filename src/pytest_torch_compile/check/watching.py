@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from .._torch import canary
 from .._torch.compiled_before import counting_calls, functions_with_graphs
 from .._torch.deviations import deviations, stance
+from .._torch.eager_runs import EagerRuns
 from .._torch.trace import TraceObserver
 from ..budget import Budget
 from ..observation import Deviation, LateCompilation, Observation
@@ -46,7 +47,7 @@ class Watched:
         """Watch the ``with`` block, which runs call ``number``, and count quantities with ``counting``."""
         self.observer.call = number
         late = after_warm_up(self.warmup, number, self.late, self.seen.undecided)
-        with self.observer, late, counting, counting_calls(self._note_stance):
+        with self.observer, late, counting, counting_calls(lambda _: self._note_stance()):
             yield
 
     def _note_stance(self) -> None:
@@ -66,11 +67,16 @@ def opened_block(*, steady: bool) -> Watched:
 
 @contextmanager
 def watching_block(block: Watched, budget: Budget) -> Iterator[None]:
-    """Watch the ``with`` block, which is not divided into calls, and count its calls to compiled functions."""
-    calls: list[None] = []
-    with counting_calls(lambda: calls.append(None)) as observed:
+    """Watch the ``with`` block, which is not divided into calls: count its calls to compiled functions, and note the
+    functions that run eagerly.
+    """
+    runs = EagerRuns()
+    with counting_calls(runs.called) as observed:
         try:
-            with block.watching(0, measuring_body(budget, block.figures)):
+            with runs, block.watching(0, measuring_body(budget, block.figures)):
                 yield
         finally:
-            block.seen.compiled_calls = len(calls) if observed else None
+            block.seen.compiled_calls = runs.calls if observed else None
+            reported = {(one.frame, one.location) for one in block.seen.fallbacks}
+            found = runs.found.values()
+            block.seen.fallbacks += [run for run in found if (run.frame, run.location) not in reported]

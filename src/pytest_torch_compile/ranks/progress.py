@@ -60,7 +60,7 @@ def facts_of(seen: Observation) -> list[Fact]:
         call = f"call {again.call}: " if again.call else ""
         facts.append(Fact("recompile", key, f"{call}{again.frame}: {again.guard}", again.call, again.location))
     for one in seen.fallbacks:
-        text = f"{one.frame} ran eagerly ({one.why}): {one.detail}"
+        text = f"{one.frame} ran eagerly ({one.why})" + (f": {one.detail}" if one.detail else "")
         facts.append(Fact("eager fallback", (one.call, one.frame, one.why, one.cause), text, one.call, one.location))
     # All collectives in a graph are one observation, because a graph is observed as a whole.
     for (_, graph), in_graph in groupby(seen.collectives, lambda one: (one.compile_id, one.graph)):
@@ -97,7 +97,7 @@ class Recorder:
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Record the checks inside the ``with`` block."""
-        with self._file, hearing_progress(self._hear), counting_calls(self._called):
+        with self._file, hearing_progress(self._hear), counting_calls(lambda _: self._called()):
             yield
 
     def _hear(self, check: RunningCheck, seen: Observation) -> None:
