@@ -359,11 +359,12 @@ def for_backend(hint: str, backend: str) -> str:
     return hint
 
 
-def after_break(line: int) -> str:
-    """Return the fix for recompiles of code after a graph break."""
+def after_breaks(places: Sequence[str]) -> str:
+    """Return the fix for recompiles of code after graph breaks. A place is text such as ``model.py:12 in forward``."""
+    more = f" and {len(places) - 3} more lines" if len(places) > 3 else ""
     return (
-        f"the graph breaks at line {line}, so the code after the break is compiled separately, with guards "
-        "on all its inputs. Remove the break first"
+        f"the graph breaks at {', '.join(places[:3])}{more}, so the code after each break is compiled separately, with "
+        "guards on all its inputs. Remove the breaks first"
     )
 
 

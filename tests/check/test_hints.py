@@ -231,10 +231,18 @@ def test_recompiles_of_what_comes_after_a_break_name_the_break():
     options = {"backend": "eager", "fullgraph": False, "max_graph_breaks": 9, "dynamic": False, "diagnose": "off"}
     failed = found_in(breaks_by_value, calls=calls, **options)
     (finding,) = [finding for finding in failed.report.findings if finding.kind == "recompile"]
-    line = failed.report.graph_breaks[0].location.line
-    assert f"breaks_by_value after the graph break at line {line}" in finding.evidence
+    place = failed.report.graph_breaks[0].location
+    assert f"breaks_by_value after the graph break at line {place.line}" in finding.evidence
     assert finding.hint.startswith(
-        f"the graph breaks at line {line}, so the code after the break is compiled separately"
+        f"the graph breaks at {place.shown()}, so the code after each break is compiled separately"
+    )
+
+
+def test_recompiles_after_many_breaks_name_three_of_them():
+    places = [f"model.py:{line} in forward" for line in (3, 5, 7, 9, 11)]
+    hint = advice.after_breaks(places)
+    assert hint.startswith(
+        "the graph breaks at model.py:3 in forward, model.py:5 in forward, model.py:7 in forward and 2 more lines, so"
     )
 
 

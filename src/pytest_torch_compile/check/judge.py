@@ -113,8 +113,10 @@ def _recompiles(recompiles: Sequence[Recompile], allowed: int, dynamic: bool | N
     causes = Counter(recompile.guards[0].cause for recompile in recompiles if recompile.guards)
     if _constant_sizes(recompiles, dynamic):
         causes = Counter({"constant-size" if cause == "size" else cause: n for cause, n in causes.items()})
-    lines = dict.fromkeys(recompile.after_break for recompile in recompiles if recompile.after_break)
-    hints = [*map(advice.after_break, lines), *(advice.for_guard(cause) for cause, _ in causes.most_common())]
+    resumed = [(one.location, one.after_break) for one in recompiles if one.after_break and one.location]
+    broken = list(dict.fromkeys(replace(location, line=line).shown() for location, line in resumed))
+    hints = [advice.after_breaks(broken)] if broken else []
+    hints += [advice.for_guard(cause) for cause, _ in causes.most_common()]
     return Finding(
         "recompile",
         f"{count(len(recompiles), 'recompile')}, {allowed} allowed",
