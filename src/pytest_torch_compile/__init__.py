@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from .check.compile_guard import compile_guard
     from .check.compile_suite import CompileSuite
     from .findings import CompileCheckFailed, CompileCheckWarning, CompileReport, CompileUsageError, Finding
-    from .fresh.artifact import ArtifactReport, check_artifact
-    from .fresh.dependence import Invariance
-    from .fresh.invariance import InvarianceReport, check_invariance
+    from .fresh.against_eager import ArtifactReport
+    from .fresh.artifact import check_artifact
+    from .fresh.dependence import Invariance, InvarianceReport
+    from .fresh.invariance import check_invariance
     from .legs.calls import Call, call, padded, random_lengths, sizes
     from .legs.targets import factory
     from .numerics import Tolerance, Tolerances
@@ -41,9 +42,10 @@ _HOMES = {
         "CompileUsageError",
         "Finding",
     ),
-    "fresh.artifact": ("ArtifactReport", "check_artifact"),
-    "fresh.dependence": ("Invariance",),
-    "fresh.invariance": ("InvarianceReport", "check_invariance"),
+    "fresh.against_eager": ("ArtifactReport",),
+    "fresh.artifact": ("check_artifact",),
+    "fresh.dependence": ("Invariance", "InvarianceReport"),
+    "fresh.invariance": ("check_invariance",),
     "legs.calls": ("Call", "call", "padded", "random_lengths", "sizes"),
     "legs.targets": ("factory",),
     "numerics": ("Tolerance", "Tolerances"),

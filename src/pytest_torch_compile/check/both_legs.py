@@ -12,7 +12,6 @@ from ..legs.check_record import Check
 from ..legs.eager import Eager, eager_run
 from ..legs.extra_legs import ExtraLegs
 from ..legs.leg import Leg
-from ..legs.outcome import not_restorable
 from ..numerics import Comparison, compare_call
 from ..observation import Observation
 from .counted_limits import counting_kernels, measured_on_gpu
@@ -109,6 +108,6 @@ def _run_compiled(eager: Eager, check: Check, box: Sandbox) -> ComparedRun:
                 "parameters or inputs that require grad (x.requires_grad_()), or turn the comparison off (train=False; "
                 "in a CompileSuite, trains = False)"
             )
-    run.not_restorable = not_restorable(eager.records[-1], work.calls[len(eager.records) - 1])
+    run.not_restorable = eager.not_restorable()
     run.seen.not_observable += [*world.not_observable(), *extra_legs.not_judged()]
     return run

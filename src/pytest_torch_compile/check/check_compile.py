@@ -17,8 +17,7 @@ from ..legs.compiling import Compiling
 from ..legs.keywords import Keywords, clear_keywords, keyword_options
 from ..legs.targets import DynamicDims
 from ..legs.work import Loss, OptimizerFactory, Work
-from ..numerics import Tolerances
-from ..numerics.tolerances import require_tolerances
+from ..numerics.tolerances import Tolerances, require_tolerances
 from . import acceptance
 from .pipeline import run_check
 

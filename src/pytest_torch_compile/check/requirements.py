@@ -27,9 +27,7 @@ def require_usable(check: Check) -> None:
         CompileUsageError: If the target, a call, an option or a limit is not usable; the message explains what to pass.
     """
     work = check.work
-    if not callable(work.target):
-        target = text_of(work.target)
-        raise CompileUsageError(f"the target is {target}, which is not callable; pass a module or a function")
+    require_callable(work.target)
     if not isinstance(work.steps, int) or work.steps < 1:
         raise CompileUsageError(f"steps is {work.steps!r}; it must be a positive integer")
     if not (work.train is None or isinstance(work.train, bool) or callable(work.train)):
@@ -44,6 +42,29 @@ def require_usable(check: Check) -> None:
     require_values(work.target, work.calls)
     _require_same_device(work)
     require_countable(check.budget, work, check.compiling)
+
+
+def require_callable(target: Any) -> None:
+    """Reject a target that cannot be called.
+
+    Raises:
+        CompileUsageError: If ``target`` is not callable.
+    """
+    if not callable(target):
+        raise CompileUsageError(f"the target is {text_of(target)}, which is not callable; pass a module or a function")
+
+
+def require_module(target: Any) -> None:
+    """Reject a target from which no artifact can be built.
+
+    Raises:
+        CompileUsageError: If ``target`` is not a module.
+    """
+    if not isinstance(target, torch.nn.Module):
+        raise CompileUsageError(
+            f"the target is {text_of(target)}, but an artifact can be built only from a module: wrap the target in a "
+            "module"
+        )
 
 
 def require_factory(optimizer: Callable[..., Any] | None) -> None:

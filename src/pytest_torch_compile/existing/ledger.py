@@ -9,11 +9,12 @@ from typing import Any
 
 from .._torch.object_text import text_of_error
 from ..legs.calls import Call
-from .checking import Checked, Line
+from .checking import Checked
 from .copied_arguments import MOST_BYTES_IN_ALL, Copied, NotCopied
 from .recipes import WrittenCall
 from .run_time import RunTime
 from .signature import AutomaticDynamic, Signature
+from .trial import Line
 from .verdicts import LIKE_OTHERS
 
 # Rare calls have priority. The first call to a target is checked while time is left. A call that executes new lines of

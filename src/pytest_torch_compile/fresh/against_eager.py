@@ -1,9 +1,10 @@
-"""Compare an artifact's results with the eager results."""
+"""Build an artifact, run it in a fresh process, and compare its results with the eager results."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ import torch
 from .. import advice
 from .._torch import canary
 from .._torch.error_text import error_summary
+from .._torch.sandbox import Sandbox
+from .._torch.trace import TraceObserver
 from ..check.describe import shapes_text
 from ..check.judge import not_observable
 from ..findings import CallReport, CompileReport, Finding, merged_over_calls
@@ -20,11 +23,48 @@ from ..legs.extra_legs import ExtraLegs
 from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_call, flatten
 from ..observation import Graph
 from ..report.failure_text import count
-from .answers import Answer, Answers
-from .building import Artifact
+from .answers import Answer, Answers, answers_of
+from .building import Artifact, build, eager_results
 
 
-def add_comparison(
+@dataclass
+class ArtifactReport(CompileReport):
+    """The result of ``check_artifact``. ``via`` is the kind of artifact, ``bytes`` its size, ``build_seconds`` the time
+    to build it in this process, and ``load_seconds`` the time to load it in the fresh process.
+    """
+
+    via: str = ""
+    bytes: int = 0
+    build_seconds: float = 0.0
+    load_seconds: float = 0.0
+
+
+def compare_with_eager(
+    report: ArtifactReport, artifact: Artifact, box: Sandbox, timeout: float, tolerances: Tolerances
+) -> None:
+    """Build the artifact, load it in a fresh process, compare its results with the eager results, and add the findings
+    to the report.
+    """
+    eager, started = eager_results(artifact.work, box), time.perf_counter()
+    with TraceObserver() as building:
+        report.findings = build(artifact, eager.leg.world)
+    if report.findings:
+        return
+    report.build_seconds, report.bytes = time.perf_counter() - started, artifact.file.stat().st_size
+    found = answers_of(artifact, [record.output for record in eager.records], timeout)
+    if isinstance(found, Finding):
+        report.findings = [found]
+        return
+    report.load_seconds = found.load_seconds
+    may_truncate = artifact.via != "export" and building.generated_products is not False
+    _add_comparison(report, artifact, eager, found, tolerances, may_truncate=may_truncate)
+    report.remarks.append(
+        f"artifact: {report.bytes / 1e6:.2f} MB, built in {report.build_seconds:.1f} s, "
+        f"loaded in {report.load_seconds:.2f} s"
+    )
+
+
+def _add_comparison(
     report: CompileReport,
     artifact: Artifact,
     eager: Eager,

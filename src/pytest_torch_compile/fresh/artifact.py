@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -14,34 +13,19 @@ import torch
 
 from .._torch import support
 from .._torch.compiled import uncompiled
-from .._torch.object_text import text_of
-from .._torch.sandbox import Sandbox, sandbox, seed_everything
-from .._torch.trace import TraceObserver
+from .._torch.sandbox import sandbox, seed_everything
 from ..check.conclude import conclude
 from ..check.describe import rerun_command, target_name
 from ..check.leg_errors import machine_faults_named
-from ..check.requirements import require_values
+from ..check.requirements import require_module, require_values
 from ..disk import TemporaryFolder
-from ..findings import CompileReport, CompileUsageError, Finding
+from ..findings import CompileUsageError
 from ..legs.calls import Call, as_calls
 from ..legs.targets import DynamicDims
 from ..legs.work import Work
 from ..numerics.tolerances import Tolerances, require_tolerances
-from .against_eager import add_comparison
-from .answers import answers_of
-from .building import Artifact, build, eager_results, unsupported
-
-
-@dataclass
-class ArtifactReport(CompileReport):
-    """The result of ``check_artifact``. ``via`` is the kind of artifact, ``bytes`` its size, ``build_seconds`` the time
-    to build it in this process, and ``load_seconds`` the time to load it in the fresh process.
-    """
-
-    via: str = ""
-    bytes: int = 0
-    build_seconds: float = 0.0
-    load_seconds: float = 0.0
+from .against_eager import ArtifactReport, compare_with_eager
+from .building import Artifact, unsupported
 
 
 def check_artifact(
@@ -95,11 +79,7 @@ def check_artifact(
     __tracebackhide__ = True
     support.require_supported_torch()
     model = uncompiled(model)
-    if not isinstance(model, torch.nn.Module):
-        raise CompileUsageError(
-            f"the target is {text_of(model)}, but an artifact can be built only from a module: wrap the target in a "
-            "module"
-        )
+    require_module(model)
     missing = unsupported(via)
     require_tolerances("tolerances", tolerances)
     given = [_under_conditions(call, seed) for call in as_calls(args, {}, calls)]
@@ -117,7 +97,7 @@ def check_artifact(
             artifact = Artifact(
                 work, via, Path(path) if path is not None else folder / "artifact.pt2", options, prepare
             )
-            _examine(report, artifact, box, timeout, tolerances or Tolerances())
+            compare_with_eager(report, artifact, box, timeout, tolerances or Tolerances())
     return conclude(report)
 
 
@@ -151,24 +131,3 @@ def _require_actions_that_apply(via: str, calls: Sequence[Call]) -> None:
             f"call {later} has before(...), but the artifact is built from call 1 and does not contain later changes "
             "of the model: use before(...) only in call 1, or write a separate check for each state of the model"
         )
-
-
-def _examine(report: ArtifactReport, artifact: Artifact, box: Sandbox, timeout: float, tolerances: Tolerances) -> None:
-    """Build the artifact, load it, compare its results with the eager results, and add the findings to the report."""
-    eager, started = eager_results(artifact.work, box), time.perf_counter()
-    with TraceObserver() as building:
-        report.findings = build(artifact, eager.leg.world)
-    if report.findings:
-        return
-    report.build_seconds, report.bytes = time.perf_counter() - started, artifact.file.stat().st_size
-    found = answers_of(artifact, [record.output for record in eager.records], timeout)
-    if isinstance(found, Finding):
-        report.findings = [found]
-        return
-    report.load_seconds = found.load_seconds
-    may_truncate = artifact.via != "export" and building.generated_products is not False
-    add_comparison(report, artifact, eager, found, tolerances, may_truncate=may_truncate)
-    report.remarks.append(
-        f"artifact: {report.bytes / 1e6:.2f} MB, built in {report.build_seconds:.1f} s, "
-        f"loaded in {report.load_seconds:.2f} s"
-    )

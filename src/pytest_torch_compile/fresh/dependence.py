@@ -8,8 +8,12 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from .. import advice
+from .._torch import canary
+from .._torch.deviations import deviations
+from .._torch.error_text import usage_error
+from ..check.leg_errors import error_findings
 from ..events import doing
-from ..findings import Finding
+from ..findings import CompileReport, Finding
 from ..numerics.tolerances import Tolerance
 from ..report.failure_text import number
 from .compilation import not_compiled
@@ -33,7 +37,49 @@ class Invariance:
 
 
 @dataclass
-class Dependence:
+class InvarianceReport(CompileReport):
+    """The report of ``check_invariance``, with a result for each entry of ``over``."""
+
+    results: list[Invariance] = field(default_factory=list)
+
+
+def add_dependence(report: InvarianceReport, subject: Subject, tolerance: Tolerance, ways: Sequence[str]) -> None:
+    """Run the target in eager and in compiled code, and add the results and findings for each way to the report."""
+    try:
+        runs = eager = replace(subject, compiling=None).observe()
+    except RaisedInCall as raised:
+        which = f"row {list(subject.rows)[raised.number - RUNS - 1]} on its own" if raised.number > RUNS else "the call"
+        raise usage_error(f"{which} raises an exception in eager: {raised}", raised.error) from None
+    if subject.compiling is not None:
+        settings_changed, observable = deviations(), canary.observer().seen
+        try:
+            runs = subject.observe()
+        except RaisedInCall as raised:
+            report.findings = error_findings(raised.error)
+            return
+        report.observation = runs.seen
+        report.observation.undecided += observable.undecided
+        report.observation.not_observable += observable.not_observable
+        report.findings = not_compiled(runs.seen, settings_changed)
+        if report.findings:
+            return
+    dependence = _Dependence(subject, tolerance, runs.calls, eager.calls)
+    for way in ways:
+        result, findings = dependence.on(way)
+        report.results.append(result)
+        report.findings += findings
+    verdicts = ", ".join(f"{result.over}: {_verdict(result)}" for result in report.results)
+    report.remarks += [*dependence.remarks, f"invariance: {verdicts}"]
+
+
+def _verdict(result: Invariance) -> str:
+    if result.equal:
+        return "equal"
+    return "different" if result.leaf else "not compared"
+
+
+@dataclass
+class _Dependence:
     """Compares the runs of ``subject`` that must be equal. ``seen`` contains the runs of the subject, and ``eager`` its
     runs in eager. ``remarks`` lists outputs that cannot be compared.
     """

@@ -4,36 +4,25 @@ process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
 from .. import settings
-from .._torch import canary, support
+from .._torch import support
 from .._torch.compiled import uncompiled
-from .._torch.deviations import deviations
-from .._torch.error_text import usage_error
 from ..check.conclude import conclude
 from ..check.describe import device_name, rerun_command, target_name
-from ..check.leg_errors import error_findings, machine_faults_named
+from ..check.leg_errors import machine_faults_named
 from ..check.requirements import require_values
-from ..findings import CompileReport, CompileUsageError
+from ..findings import CompileUsageError
 from ..legs.calls import as_calls
 from ..legs.compiling import Compiling
 from ..numerics.tolerances import Tolerance, require_tolerances
-from .compilation import not_compiled
-from .dependence import PROPERTIES, Dependence, Invariance
-from .observed import RUNS, RaisedInCall, Subject
+from .dependence import PROPERTIES, InvarianceReport, add_dependence
+from .observed import Subject
 from .rows import rows_of
-
-
-@dataclass
-class InvarianceReport(CompileReport):
-    """The report of ``check_invariance``, with a result for each entry of ``over``."""
-
-    results: list[Invariance] = field(default_factory=list)
 
 
 def check_invariance(
@@ -116,41 +105,7 @@ def check_invariance(
         device_name(target, one),
         rerun=rerun_command(),
     )
+    subject = Subject(target, one, rows, compiling, seed, timeout)
     with machine_faults_named():
-        _examine(report, Subject(target, one, rows, compiling, seed, timeout), tolerance or Tolerance(0.0, 0.0), ways)
+        add_dependence(report, subject, tolerance or Tolerance(0.0, 0.0), ways)
     return conclude(report)
-
-
-def _examine(report: InvarianceReport, subject: Subject, tolerance: Tolerance, ways: Sequence[str]) -> None:
-    """Run the target in eager and in compiled code, and add the results and findings for each way to the report."""
-    try:
-        runs = eager = replace(subject, compiling=None).observe()
-    except RaisedInCall as raised:
-        which = f"row {list(subject.rows)[raised.number - RUNS - 1]} on its own" if raised.number > RUNS else "the call"
-        raise usage_error(f"{which} raises an exception in eager: {raised}", raised.error) from None
-    if subject.compiling is not None:
-        settings_changed, observable = deviations(), canary.observer().seen
-        try:
-            runs = subject.observe()
-        except RaisedInCall as raised:
-            report.findings = error_findings(raised.error)
-            return
-        report.observation = runs.seen
-        report.observation.undecided += observable.undecided
-        report.observation.not_observable += observable.not_observable
-        report.findings = not_compiled(runs.seen, settings_changed)
-        if report.findings:
-            return
-    dependence = Dependence(subject, tolerance, runs.calls, eager.calls)
-    for way in ways:
-        result, findings = dependence.on(way)
-        report.results.append(result)
-        report.findings += findings
-    verdicts = ", ".join(f"{result.over}: {_verdict(result)}" for result in report.results)
-    report.remarks += [*dependence.remarks, f"invariance: {verdicts}"]
-
-
-def _verdict(result: Invariance) -> str:
-    if result.equal:
-        return "equal"
-    return "different" if result.leaf else "not compared"

@@ -14,7 +14,6 @@ from .._torch.compiled import uncompiled
 from .._torch.object_text import text_of_error
 from .._torch.sandbox import sandbox
 from .._torch.trace import TraceObserver
-from ..disk import TemporaryFolder
 from ..findings import Finding
 from ..legs.calls import Call
 from ..legs.compiling import Compiling
@@ -96,10 +95,8 @@ class Subject:
 
     def observe_in_fresh_process(self, *, modules: bool = False) -> Runs | Finding:
         """Run the call in a fresh process, without the compile cache. If there is no result, return a finding."""
-        with TemporaryFolder("torch-compile-process-") as cache:
-            job = (self.target, [self.call], self.compiling, self.seed)
-            environment = {"TORCHINDUCTOR_CACHE_DIR": str(cache)}
-            ended = run_fresh(partial(observe, modules=modules), *job, seconds=self.timeout, environment=environment)
+        job = (self.target, [self.call], self.compiling, self.seed)
+        ended = run_fresh(partial(observe, modules=modules), *job, seconds=self.timeout, empty_cache=True)
         failed = ended.failure("the fresh process", "raises {}, but this process does not")
         if failed is not None:
             return failed

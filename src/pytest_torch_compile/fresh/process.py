@@ -65,10 +65,11 @@ def run_fresh(
     *args: Any,
     seconds: float,
     environment: Mapping[str, str] | None = None,
+    empty_cache: bool = False,
     preload: Sequence[str] = (),
 ) -> Ended:
     """Run ``function(*args)`` in a fresh process. Terminate the process and remove its files regardless of how the
-    function ends.
+    function ends. If ``empty_cache`` is true, the process compiles with an empty compile cache.
 
     ``preload`` lists modules that the function needs. On Linux, if ``preload`` is set, the process is forked from a
     server process that has already imported these modules.
@@ -80,6 +81,8 @@ def run_fresh(
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     variables = {**os.environ, "PYTHONPATH": path, **(environment or {})}
     with TemporaryFolder("torch-compile-fresh-") as folder:
+        if empty_cache:
+            variables["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "cache")
         (folder / "job").write_bytes(pickle.dumps(job))
         process: ForkedProcess | subprocess.Popen[bytes] | None = None
         if preload and sys.platform == "linux":

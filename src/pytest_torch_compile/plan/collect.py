@@ -9,7 +9,6 @@ from contextlib import suppress
 import torch
 
 from .._torch import planning
-from .._torch.compiled import uncompiled
 from .._torch.object_text import text_of_error
 from .._torch.planning.fake import CardMode, tensors_made_in
 from .._torch.planning.generated import Generator
@@ -53,8 +52,7 @@ def planned(payloads: Sequence[tuple[bytes, bool]], card: Card) -> list[Planned]
 def _unpacked(payload: bytes, mode: CardMode) -> FakeLeg:
     with tensors_made_in(mode):
         target, (calls, options), _ = pickle.loads(payload)
-    # A method that its class decorates with torch.compile is sent to this process by its name.
-    return FakeLeg(mode, uncompiled(target), calls, options)
+    return FakeLeg(mode, target, calls, options)
 
 
 def _eager(payload: bytes) -> tuple[list[CallRecord], list[str]]:

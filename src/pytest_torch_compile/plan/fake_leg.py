@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .._torch.compiled import uncompiled
 from .._torch.planning.choices import choices_of, fall_back_to_operators, fixed_options
 from .._torch.planning.fake import CardMode
 from .._torch.planning.valued import ValuedMode
@@ -48,6 +49,8 @@ class FakeLeg:
     """
 
     def __init__(self, mode: CardMode, target: Any, calls: Sequence[Call], options: PlanOptions) -> None:
+        # A method that its class decorates with torch.compile is sent to this process by its name.
+        target = uncompiled(target)
         self.target, self.calls, self.options = target, calls, options
         self.recorder = Recorder(mode, target) if isinstance(mode, ValuedMode) else None
         self._called: Callable[..., Any] = target

@@ -10,11 +10,10 @@ import torch
 
 from .._torch import support
 from .._torch.compiled import uncompiled
-from .._torch.object_text import text_of
 from .._torch.planning import COMPILER, VARIABLE, missing
 from ..budget import Budget
 from ..check.describe import rerun_command, target_name
-from ..disk import TemporaryFolder
+from ..check.requirements import require_callable
 from ..findings import CompileUsageError
 from ..fresh.process import Ended, run_fresh
 from ..legs.calls import Call
@@ -52,8 +51,7 @@ def prepared(
         CompileUsageError: If the plan cannot be created.
     """
     model = uncompiled(model)
-    if not callable(model):
-        raise CompileUsageError(f"the target is {text_of(model)}, which is not callable; pass a module or a function")
+    require_callable(model)
     if why_not := missing():
         raise CompileUsageError(f"this machine cannot create a plan: {why_not}")
     limits = limits.on(support.torch_version())
@@ -80,10 +78,15 @@ def run_tasks(tasks: Sequence[Task], timeout: float) -> Ended:
     """Run tasks, all for the same GPU, in one fresh process. The ``value`` of the result is a list with one ``Planned``
     per task.
     """
-    with TemporaryFolder("torch-compile-plan-") as cache:
-        environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
-        payloads = [(task.payload, task.judge is not None) for task in tasks]
-        preload = [planned.__module__, COMPILER]
-        return run_fresh(
-            planned, payloads, tasks[0].plan.gpu, seconds=timeout, environment=environment, preload=preload
-        )
+    environment = {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": ""}
+    payloads = [(task.payload, task.judge is not None) for task in tasks]
+    preload = [planned.__module__, COMPILER]
+    return run_fresh(
+        planned,
+        payloads,
+        tasks[0].plan.gpu,
+        seconds=timeout,
+        environment=environment,
+        empty_cache=True,
+        preload=preload,
+    )
