@@ -166,6 +166,7 @@ class CompileError:
     """A frame whose compilation failed; ``error`` is the name of the exception's class.
 
     ``swallowed`` is true if torch, because of its settings, ran the frame eagerly instead of raising the exception.
+    ``backward`` is true if the forward graph was compiled, and the compilation of its backward graph failed.
     """
 
     frame: str
@@ -175,6 +176,7 @@ class CompileError:
     compile_id: str = ""
     location: Location | None = None
     swallowed: bool = False
+    backward: bool = False
 
 
 @dataclass(frozen=True)

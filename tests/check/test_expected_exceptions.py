@@ -6,6 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch._dynamo.backends.common import aot_autograd  # noqa: E402
+
 from pytest_torch_compile import CompileCheckFailed, CompileUsageError, call, check_compile  # noqa: E402
 
 VERSION = tuple(map(int, torch.__version__.split("+")[0].split(".")[:2]))
@@ -303,3 +305,37 @@ def test_exception_passes_where_torch_swallows_compile_errors(case):
     target, calls, options = INNOCENTS[case]
     with torch._dynamo.config.patch(suppress_errors=True):
         assert check_compile(target, calls=calls, **EAGER, **options).ok
+
+
+class RaisesInBackward(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+        self.weight.register_hook(self.refuse)
+
+    def forward(self, x):
+        return (self.weight * x).sin()
+
+    @staticmethod
+    def refuse(grad):
+        raise RuntimeError("no gradient for this weight")
+
+
+def compiles_no_backward(graph, inputs):
+    def fail(graph, inputs):
+        raise RuntimeError("not supported")
+
+    compiler = aot_autograd(fw_compiler=lambda graph, inputs: graph, bw_compiler=fail)
+    return compiler(graph, inputs)
+
+
+def test_exception_of_the_backward_passes():
+    calls = [call(torch.ones(3)).raises(RuntimeError)]
+    assert check_compile(RaisesInBackward(), calls=calls, train=True, backend="aot_eager").ok
+
+
+def test_compilation_of_the_backward_that_fails_where_eager_raises_is_found():
+    calls = [call(torch.ones(3)).raises(RuntimeError)]
+    with pytest.raises(CompileCheckFailed, match="the compilation of forward raised RuntimeError") as failed:
+        check_compile(RaisesInBackward(), calls=calls, train=True, backend=compiles_no_backward)
+    assert [finding.kind for finding in failed.value.findings] == ["compile-error"]

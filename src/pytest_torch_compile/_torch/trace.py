@@ -334,9 +334,9 @@ class TraceObserver(TraceListener):
         # torch 2.6 reports a frame rejected at the recompile limit under the backward's event name.
         self.seen.compile_seconds.backward += (event.get("duration_us") or 0) / 1e6
         if event.get("fail_type"):
-            self._failed(str(event["fail_type"]), str(event.get("fail_reason") or ""), key)
+            self._failed(str(event["fail_type"]), str(event.get("fail_reason") or ""), key, backward=True)
 
-    def _failed(self, kind: str, reason: str, key: CompileKey) -> None:
+    def _failed(self, kind: str, reason: str, key: CompileKey, *, backward: bool = False) -> None:
         code = compiled_now()  # its start was not observed if an earlier compilation reached the limit
         location = self._frames.get(key[:2]) or (code_location(code) if code else None)
         frame = location.function if location else "unknown function"
@@ -354,8 +354,8 @@ class TraceObserver(TraceListener):
             stack = whole_stack([], written, Running.now(), self._broke_at)
             self._note_break(breaks.parse_error(reason, self.call, stack or written), frame)
         elif kind not in _BREAK_ERRORS:
-            swallowed = support.swallows_errors()
-            self.seen.errors.append(CompileError(frame, kind, reason, self.call, _compile_id(key), location, swallowed))
+            where = self.call, _compile_id(key), location
+            self.seen.errors.append(CompileError(frame, kind, reason, *where, support.swallows_errors(), backward))
 
 
 def code_location(code: CodeType) -> Location:

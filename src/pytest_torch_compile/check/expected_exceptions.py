@@ -84,8 +84,10 @@ def without_expected(seen: Observation, errors: Mapping[int, BaseException]) -> 
 
 
 def _hides_failure(error: CompileError, expected: BaseException) -> bool:
-    """Return whether torch swallowed an error for another reason than that tracing raised the expected exception."""
-    return error.swallowed and error.error not in (type(expected).__name__, "TorchRuntimeError")
+    """Return whether an error has another cause than that tracing raised the expected exception. Tracing is over when
+    torch compiles a backward graph, and torch raises the compiler's exception as it is, so its class says nothing.
+    """
+    return error.backward or (error.swallowed and error.error not in (type(expected).__name__, "TorchRuntimeError"))
 
 
 def given_up(

@@ -36,7 +36,7 @@ Line = tuple[str, int, int]
 
 @dataclass
 class Trial:
-    """What an eager run of a call showed. ``refused`` is the reason why the call cannot be checked, and ``computes``
+    """The result of an eager run of a call. ``refused`` is the reason why the call cannot be checked, and ``computes``
     is false if the call neither created nor changed a tensor. ``lines`` are the lines of the package that ran.
     ``counts`` is true if each run changes the same object or variable, such as a counter.
     """
