@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile, compile_guard  # noqa: E402
 from pytest_torch_compile.budget import Budget  # noqa: E402
+from pytest_torch_compile.check.describe import device_name  # noqa: E402
 from pytest_torch_compile.check.judge import Conditions, judge  # noqa: E402
 from pytest_torch_compile.findings import CallReport, CompileReport  # noqa: E402
 from pytest_torch_compile.observation import Graph, Observation  # noqa: E402
@@ -164,6 +165,13 @@ def test_report_of_a_check_that_failed_is_its_message():
 
 def test_every_golden_file_belongs_to_a_case():
     assert {file.stem for file in GOLDEN.glob("*.txt")} == {case.__name__ for case in CASES}
+
+
+def test_device_of_a_target_without_parameters_and_arguments_is_that_of_its_state():
+    weight = torch.nn.Parameter(torch.ones(2, device="meta"))
+    assert device_name(torch.optim.SGD([weight]).step, call()) == "meta"
+    assert device_name(torch.sin, call(torch.ones(2, device="meta"))) == "meta"
+    assert device_name(torch.sin, call()) == "cpu"
 
 
 def test_argument_without_a_name_is_called_by_its_position():

@@ -29,10 +29,9 @@ _FOLDER = Path(__file__).parent
 # Python or torch reads these variables when it starts, apart from the second pattern.
 _READ_AT_START = re.compile("TORCH|PYTORCH|AOT|TRITON|OMP_|MKL_|KMP_|CUDA|LD_|PYTHON|CC$|CXX$")
 _READ_LATE = (
-    f"{DISABLE_CACHES}|PYTHONPATH|TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR|PYTORCH_TEST|PYTHON.*HISTORY|TORCHELASTIC_.*"
+    f"{DISABLE_CACHES}|PYTHONPATH|TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR|PYTORCH_TEST|PYTHON.*HISTORY|TORCHELASTIC_.*|"
+    "CUDA_VISIBLE_DEVICES"  # without a driver, nothing reads this variable
 )
-if not Path("/dev/nvidiactl").exists():
-    _READ_LATE += "|CUDA_VISIBLE_DEVICES"  # without a driver, nothing reads this variable
 _started: dict[str, Any] = {}
 _interpreters: dict[str, dict[str, str]] = {}
 _spawned: list[subprocess.Popen[Any]] = []
@@ -69,9 +68,11 @@ def interpreter(path: Path, **variables: str) -> str:
 
 def install(address: str = "") -> None:
     """Fork the Python processes that this process starts from now on. A forked process passes the ``address`` of the
-    server that forked it.
+    server that forked it. With an NVIDIA driver, no process is forked, because CUDA does not work in a process whose
+    parent has used it.
     """
-    if sys.platform == "linux" and subprocess.Popen is not Popen:
+    has_driver = Path("/dev/nvidiactl").exists()
+    if sys.platform == "linux" and subprocess.Popen is not Popen and not has_driver:
         _started["environment"], _started["variables"] = dict(os.environ), _read_at_start(os.environ)
         if address:
             _started.update({"in": os.getpid(), "address": address})

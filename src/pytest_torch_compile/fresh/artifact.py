@@ -15,7 +15,7 @@ from .._torch import support
 from .._torch.compiled import uncompiled
 from .._torch.sandbox import sandbox, seed_everything
 from ..check.conclude import conclude
-from ..check.describe import rerun_command, target_name
+from ..check.describe import device_name, rerun_command, target_name
 from ..check.leg_errors import machine_faults_named
 from ..check.requirements import require_module, require_values
 from ..disk import TemporaryFolder
@@ -86,9 +86,14 @@ def check_artifact(
     require_values(model, given)
     _require_actions_that_apply(via, given)
     work = Work(model, given, seed=seed, dynamic_dims=dynamic_dims)
-    device = next((str(tensor.device) for tensor in model.parameters()), "cpu")
     report = ArtifactReport(
-        target_name(model), "artifact", via, str(torch.__version__), device, via=via, rerun=rerun_command()
+        target_name(model),
+        "artifact",
+        via,
+        str(torch.__version__),
+        device_name(model, given[0]),
+        via=via,
+        rerun=rerun_command(),
     )
     if missing:
         report.findings = missing
