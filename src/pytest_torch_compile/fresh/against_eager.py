@@ -12,7 +12,6 @@ import torch
 from .. import advice
 from .._torch import canary
 from .._torch.error_text import error_summary
-from .._torch.sandbox import Sandbox
 from .._torch.trace import TraceObserver
 from ..check.describe import shapes_text
 from ..check.judge import not_observable
@@ -24,7 +23,7 @@ from ..numerics import CallRecord, Comparison, Flat, Tolerances, compare_call, f
 from ..observation import Graph
 from ..report.failure_text import count
 from .answers import Answer, Answers, answers_of
-from .building import Artifact, build, eager_results
+from .building import Artifact, build
 
 
 @dataclass
@@ -40,12 +39,12 @@ class ArtifactReport(CompileReport):
 
 
 def compare_with_eager(
-    report: ArtifactReport, artifact: Artifact, box: Sandbox, timeout: float, tolerances: Tolerances
+    report: ArtifactReport, artifact: Artifact, eager: Eager, timeout: float, tolerances: Tolerances
 ) -> None:
-    """Build the artifact, load it in a fresh process, compare its results with the eager results, and add the findings
-    to the report.
+    """Build the artifact, load it in a fresh process, compare its results with those of the eager run, and add the
+    findings to the report.
     """
-    eager, started = eager_results(artifact.work, box), time.perf_counter()
+    started = time.perf_counter()
     with TraceObserver() as building:
         report.findings = build(artifact, eager.leg.world)
     if report.findings:

@@ -25,7 +25,7 @@ from ..legs.targets import DynamicDims
 from ..legs.work import Work
 from ..numerics.tolerances import Tolerances, require_tolerances
 from .against_eager import ArtifactReport, compare_with_eager
-from .building import Artifact, unsupported
+from .building import Artifact, eager_results, unsupported
 
 
 def check_artifact(
@@ -102,7 +102,8 @@ def check_artifact(
             artifact = Artifact(
                 work, via, Path(path) if path is not None else folder / "artifact.pt2", options, prepare
             )
-            compare_with_eager(report, artifact, box, timeout, tolerances or Tolerances())
+            eager = eager_results(work, box)
+            compare_with_eager(report, artifact, eager, timeout, tolerances or Tolerances())
     return conclude(report)
 
 
