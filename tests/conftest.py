@@ -12,6 +12,7 @@ from _pytest.pytester import SysModulesSnapshot
 
 from pytest_torch_compile import settings
 from tests import preloaded
+from tests.plugin.projects import WITHOUT_DIAGNOSIS
 
 if not any(entry.name == "torch_compile" for entry in metadata.entry_points(group="pytest11")):
     pytest_plugins = ["pytest_torch_compile.plugin"]
@@ -64,6 +65,8 @@ def folder_of_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) 
     """A folder whose tests run in this process, and not as a pytest-xdist worker."""
     for variable in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
         monkeypatch.delenv(variable, raising=False)
+    for name, value in WITHOUT_DIAGNOSIS.items():
+        monkeypatch.setenv(name, value)
     return pytester
 
 

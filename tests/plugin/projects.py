@@ -12,6 +12,8 @@ from pytest_torch_compile import settings
 
 SOURCES = str(Path(settings.__file__).parents[1])
 INSTALLED = any(entry.name == "torch_compile" for entry in metadata.entry_points(group="pytest11"))
+# Few tests are about the diagnosis, which takes long.
+WITHOUT_DIAGNOSIS = {"PYTEST_ADDOPTS": "--compile-diagnose=off"}
 OPTIONS = ["-p", "no:cacheprovider", *([] if INSTALLED else ["-p", "pytest_torch_compile.plugin"])]
 
 HEAD = """
@@ -33,7 +35,7 @@ def other_process(folder, *options, environment=()):
     return subprocess.run(
         [sys.executable, "-m", "pytest", *OPTIONS, *options],
         cwd=folder,
-        env={**inherited, "PYTHONPATH": SOURCES, "OMP_NUM_THREADS": "1", **dict(environment)},
+        env={**inherited, **WITHOUT_DIAGNOSIS, "PYTHONPATH": SOURCES, "OMP_NUM_THREADS": "1", **dict(environment)},
         capture_output=True,
         text=True,
         check=False,
