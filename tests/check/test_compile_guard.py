@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 
 import pytest
@@ -177,3 +178,58 @@ def test_graph_from_the_compile_cache_counts_as_compiled():
         with torch._inductor.config.patch(fx_graph_cache=True), compile_guard() as seen:
             torch.compile(target)(torch.ones(4))
     assert seen.cache.fx_hits == 1 and len(seen.graphs) == 1
+
+
+def test_two_functions_on_one_line_are_no_recompile():
+    sine, cosine = torch.compile(lambda x: x.sin(), backend="eager"), torch.compile(lambda x: x.cos(), backend="eager")
+    with compile_guard():
+        sine(torch.ones(2))
+        cosine(torch.ones(2))
+
+
+def test_function_that_is_defined_again_is_a_recompile():
+    with pytest.raises(CompileCheckFailed, match="1 recompile, 0 allowed"):
+        with compile_guard():
+            for _ in range(2):
+                namespace = {}
+                exec(compile("def defined(x):\n    return x.sin()\n", __file__, "exec"), namespace)
+                torch.compile(namespace["defined"], backend="eager")(torch.ones(2))
+
+
+@dataclasses.dataclass
+class First:
+    value: torch.Tensor
+
+
+@dataclasses.dataclass
+class Second:
+    value: torch.Tensor
+
+
+def builds_two(x):
+    for _ in range(2):
+        torch._dynamo.graph_break()
+        first = First(x)
+        second = Second(first.value.sin())
+    return second.value
+
+
+def test_dataclasses_with_the_same_fields_are_no_recompile():
+    with compile_guard(max_graph_breaks=5) as seen:
+        torch.compile(builds_two, backend="eager")(torch.ones(2))
+        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    assert not seen.recompiles
+
+
+def test_reset_inside_the_block_is_no_recompile():
+    def first(x):
+        return x.sin()
+
+    def second(x):
+        return x.cos()
+
+    with compile_guard():
+        torch.compile(first, backend="eager")(torch.ones(2))
+        torch._dynamo.reset()
+        torch.compile(second, backend="eager")(torch.ones(2))
+        torch.compile(first, backend="eager")(torch.ones(2))

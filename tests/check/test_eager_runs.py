@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import cProfile
+import sys
+import threading
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -45,7 +49,7 @@ def warm():
 
 
 def test_call_after_an_earlier_limit_is_a_fallback(warm):
-    with pytest.raises(CompileCheckFailed, match="function hit the recompile limit of 8 earlier") as failure:
+    with pytest.raises(CompileCheckFailed, match="function hit the recompile limit earlier") as failure:
         with compile_guard(steady=True):
             warm(torch.ones(40))
     (finding,) = failure.value.findings
@@ -59,7 +63,7 @@ def test_method_of_a_module_at_the_limit_is_found_in_a_block_that_compiles_other
     compiled = torch.compile(layer, backend="eager", dynamic=False)
     for size in range(2, 12):
         compiled(torch.ones(size, 3))
-    with pytest.raises(CompileCheckFailed, match="forward hit the recompile limit of 8 earlier") as failure:
+    with pytest.raises(CompileCheckFailed, match="forward hit the recompile limit earlier") as failure:
         with compile_guard() as seen:
             torch.compile(function, backend="eager")(torch.ones(2))
             compiled(torch.ones(40, 3))
@@ -138,9 +142,115 @@ def test_compiled_calls_outside_of_a_dispatch_mode_pass():
         compiled(torch.ones(3))
 
 
-def test_profile_function_of_the_user_is_back_after_the_block(warm):
-    import sys
+@torch.no_grad()
+def decorated(x):
+    return x.sin()
 
+
+def calls_decorated(rows):
+    for row in rows:
+        torch._dynamo.graph_break()
+        result = decorated(row)
+    return result
+
+
+def test_decorated_function_that_is_called_after_a_graph_break_is_found():
+    compiled = torch.compile(calls_decorated, backend="eager", dynamic=False)
+    for size in range(2, 12):
+        compiled([torch.ones(size)])
+    with pytest.raises(CompileCheckFailed) as failure:
+        with compile_guard(steady=True):
+            compiled([torch.ones(40)])
+    assert "decorated" in [finding.subject for finding in failure.value.findings]
+
+
+def test_limit_that_was_raised_after_it_was_reached_changes_nothing(warm):
+    config = torch._dynamo.config
+    name = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
+    with config.patch(**{name: 64}), pytest.raises(CompileCheckFailed, match="eager-fallback"):
+        with compile_guard(steady=True):
+            warm(torch.ones(40))
+
+
+class Encoder(Layer):
+    def encode(self, x):
+        return x.cos()
+
+
+@pytest.mark.parametrize("method", ["encode", "forward"])
+def test_compiled_method_under_a_dispatch_mode_is_a_fallback(method):
+    model = Encoder()
+    setattr(model, method, torch.compile(getattr(model, method), backend="eager"))
+    called = model if method == "forward" else model.encode
+    with pytest.raises(CompileCheckFailed, match=f"{method} ran eagerly, because it was called under FlopCounterMode"):
+        with compile_guard():
+            called(torch.ones(2, 3))
+            with FlopCounterMode(display=False):
+                called(torch.ones(2, 3))
+
+
+def test_call_in_another_thread_is_found_and_leaves_no_profile_function(warm):
+    left = []
+
+    def run():
+        warm(torch.ones(40))
+        left.append(sys.getprofile())
+
+    with pytest.raises(CompileCheckFailed, match="hit the recompile limit earlier"):
+        with compile_guard(steady=True):
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+    assert left == [None]
+
+
+def test_call_that_is_profiled_is_found(warm):
+    with pytest.raises(CompileCheckFailed, match="hit the recompile limit earlier"):
+        with compile_guard(steady=True):
+            cProfile.Profile().runcall(warm, torch.ones(40))
+
+
+def test_profiler_that_cannot_be_paused_makes_the_call_not_observable(warm):
+    with torch.profiler.profile(with_stack=True), pytest.raises(CompileCheckFailed, match="not-observable") as failure:
+        with compile_guard(steady=True):
+            warm(torch.ones(2))
+    assert "TraceContext cannot be paused" in failure.value.findings[0].evidence
+
+
+def test_other_settings_than_the_limit_are_the_cause_under_a_stance(warm):
+    with pytest.raises(CompileCheckFailed) as failure:
+        with compile_guard(steady=True), torch.compiler.set_stance("force_eager"):
+            warm(torch.ones(2))
+    assert [finding.kind for finding in failure.value.findings] == ["not-observable"]
+
+
+def test_blocks_in_two_threads_may_overlap():
+    from torch._dynamo import eval_frame
+
+    before = eval_frame._callback_from_stance
+    entered, left = threading.Event(), threading.Event()
+    compiled = torch.compile(function, backend="eager")
+
+    def outlives():
+        with compile_guard() as seen:
+            entered.set()
+            left.wait(30)
+            compiled(torch.ones(3))
+        counted.append((seen.compiled_calls, [graph.frame for graph in seen.graphs]))
+
+    counted = []
+    thread = threading.Thread(target=outlives)
+    with compile_guard():
+        torch.compile(lambda x: x.cos(), backend="eager")(torch.ones(3))
+        thread.start()
+        entered.wait(30)
+    left.set()
+    thread.join()
+    assert counted == [(1, ["function"])]
+    assert eval_frame._callback_from_stance is before
+
+
+def test_profile_function_of_the_user_is_back_after_the_block(warm):
     def profile(frame, event, argument):
         pass
 

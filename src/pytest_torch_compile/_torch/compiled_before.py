@@ -10,6 +10,7 @@ observed.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
@@ -64,6 +65,13 @@ def drop(codes: Iterable[CodeType]) -> None:
         reset_code(code)
 
 
+# The functions to call for each call of compiled code, and what ``_callback_from_stance`` was before there were any.
+# Blocks in several threads may overlap, so the first one replaces it, and the last one puts it back.
+_notes: list[Callable[[FrameType], None]] = []
+_original: list[Any] = []
+_lock = threading.Lock()
+
+
 @contextmanager
 def counting_calls(note: Callable[[FrameType], None]) -> Iterator[bool]:
     """Call ``note`` for each call to a compiled function inside the ``with`` block, in any thread, with the frame of
@@ -72,22 +80,25 @@ def counting_calls(note: Callable[[FrameType], None]) -> Iterator[bool]:
     """
     from torch._dynamo import eval_frame
 
-    name = "_callback_from_stance"
-    before: Any = getattr(eval_frame, name, None)
-    if before is None:
+    if not hasattr(eval_frame, "_callback_from_stance"):
         yield False
         return
 
     def counting(callback: Any) -> Any:
         if callback not in (None, False):
-            wrapper = sys._getframe(1)
-            while wrapper.f_code is counting.__code__ and wrapper.f_back is not None:  # of a nested ``counting_calls``
-                wrapper = wrapper.f_back
-            note(wrapper)
-        return before(callback)
+            for one in list(_notes):
+                one(sys._getframe(1))
+        return _original[0](callback)
 
-    setattr(eval_frame, name, counting)
+    with _lock:
+        if not _notes:
+            _original[:] = [eval_frame._callback_from_stance]
+            eval_frame._callback_from_stance = counting
+        _notes.append(note)
     try:
         yield True
     finally:
-        setattr(eval_frame, name, before)
+        with _lock:
+            _notes.remove(note)
+            if not _notes:
+                eval_frame._callback_from_stance = _original[0]

@@ -12,47 +12,65 @@ compiled function.
 
 from __future__ import annotations
 
+import functools
+import threading
 from contextlib import ExitStack
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Literal
 
+import torch
+
+from ..findings import CompileUsageError
 from ..observation import EagerFallback
 from . import support
 from .compiled_before import compiled_codes
+from .deviations import stance
 from .profile_function import profile_function
 from .trace import TARGET_FRAME, code_location
 from .user_lines import is_torch
 
 _WRAPPERS = "torch/_dynamo/eval_frame.py"
-# The code of torch that may stand between the wrapper and a compiled function.
-_BETWEEN = ("torch/nn/modules/module.py", "torch/_dynamo/external_utils.py")
+_FORWARDS = "torch/_dynamo/external_utils.py"
+# Code of torch that traces or runs a graph. The functions that it calls are part of the graph, or are not compiled.
+_COMPILER = ("_dynamo", "_functorch", "_higher_order_ops", "_inductor", "_library", "_subclasses", "autograd", "export")
+_COMPILER_FILES = ("torch/_ops.py", "torch/library.py", "torch/overrides.py")
+_CALLS_OF_MODULE = ("__call__", "_call_impl", "_wrapped_call_impl", "_lazy_forward")
 
 
 class EagerRuns:
-    """A context manager that finds such functions. Calls in other threads are not observed.
+    """A context manager that finds functions that ran eagerly.
 
-    A profile function is notified of each call. It slows down all Python code, so it is set only if there is a function
-    that may be at the limit, or once a compiled function is called under a ``TorchDispatchMode``. ``called`` must be
-    called with the frame of the wrapper at each call of a compiled function.
+    ``called`` must be called with the frame of the wrapper at each call of a compiled function. If a function has as
+    many graphs as the recompile limit allows, or the call is under a ``TorchDispatchMode``, a profile function is set
+    until the wrapper returns. The profile function is notified of each call, and slows down all Python code.
+
+    ``undecided`` lists the reasons, if any, why eager runs may have been missed.
     """
 
     def __init__(self) -> None:
         self.calls = 0
-        self.found: dict[CodeType, EagerFallback] = {}
+        self._found: dict[CodeType, EagerFallback] = {}
+        self.undecided: list[str] = []
         self._reasons = {code: _eager(code, "earlier-limit", "") for code in _full_codes()}
         self._wrappers: set[CodeType] = set()
-        self._listening = ExitStack()
-        self._listens = False
+        self._listening: dict[int, ExitStack] = {}  # by thread
 
     def __enter__(self) -> EagerRuns:
-        if self._reasons:
-            self._listen()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._listening.close()
+        if self._listening:
+            self._note_missed("the code under test replaced the profile function during a call")
+
+    @property
+    def found(self) -> list[EagerFallback]:
+        """The functions that ran eagerly. torch's functions that call a module or a decorated function are only listed
+        if there are no others.
+        """
+        found = list(self._found.values())
+        return [one for one in found if one.location] or found
 
     def called(self, wrapper: FrameType) -> None:
         """Note a call of a compiled function."""
@@ -61,17 +79,31 @@ class EagerRuns:
         mode = _dispatch_mode()
         if mode and (code := _code_of(wrapper.f_locals.get("fn"))) is not None:
             self._reasons[code] = _eager(code, "dispatch-mode", mode)
-            self._listen()
+        # Under a stance, functions may run eagerly for another reason.
+        if self._reasons and threading.get_ident() not in self._listening and next(stance(), None) is None:
+            self._listen(wrapper)
 
-    def _listen(self) -> None:
-        if not self._listens:
-            self._listens = True
-            self._listening.enter_context(profile_function(self._note))
+    def _listen(self, wrapper: FrameType) -> None:
+        """Listen until ``wrapper`` returns."""
+        thread, listening = threading.get_ident(), ExitStack()
 
-    def _note(self, frame: FrameType, event: str, argument: Any) -> None:
-        code = frame.f_code
-        if event == "call" and code in self._reasons and self._is_compiled(frame):
-            self.found.setdefault(code, self._reasons[code])
+        def note(frame: FrameType, event: str, argument: Any) -> None:
+            if event == "return" and frame is wrapper:
+                self._listening.pop(thread).close()
+            elif event == "call" and frame.f_code in self._reasons and self._is_compiled(frame):
+                self._found.setdefault(frame.f_code, self._reasons[frame.f_code])
+
+        try:
+            listening.enter_context(profile_function(note))
+        except CompileUsageError as error:
+            self._note_missed(str(error))
+        else:
+            self._listening[thread] = listening
+
+    def _note_missed(self, why: str) -> None:
+        text = f"torch does not report whether functions that reached the recompile limit ran eagerly, and {why}"
+        if text not in self.undecided:
+            self.undecided.append(text)
 
     def _is_compiled(self, frame: FrameType) -> bool:
         """Return whether a compiled function called the function of ``frame``. Functions that torch itself runs while
@@ -82,20 +114,27 @@ class EagerRuns:
             file = caller.f_code.co_filename.replace("\\", "/")
             if file.endswith(_WRAPPERS):
                 return caller.f_code in self._wrappers
-            if is_torch(file) and not file.endswith(_BETWEEN):
+            if _is_compiler(file):
                 return False
             caller = caller.f_back
         return False
 
 
+@functools.cache
+def _is_compiler(file: str) -> bool:
+    if not is_torch(file) or file.endswith(_FORWARDS):
+        return False
+    return file.endswith(_COMPILER_FILES) or any(f"torch/{folder}/" in file for folder in _COMPILER)
+
+
 def _full_codes() -> list[CodeType]:
-    """Return the code objects that have as many graphs as the recompile limit allows."""
+    """Return the code objects that have as many graphs as the recompile limit allows now or by default."""
     codes = compiled_codes()
     if not codes:
         return []
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
-    limit = support.recompile_limit()
+    limit = min(support.recompile_limit(), support.DEFAULT_RECOMPILE_LIMIT)
     return [code for code in codes if len(_debug_get_cache_entry_list(code)) >= limit]
 
 
@@ -109,11 +148,11 @@ def _dispatch_mode() -> str:
 
 def _code_of(function: Any) -> CodeType | None:
     """Return the code that dynamo compiles for a function or a method; for a module's call, that of its ``forward``."""
-    from torch.nn import Module
-
     owner = getattr(function, "__self__", None)
-    if isinstance(owner, Module):
+    if isinstance(owner, torch.nn.Module) and function.__name__ in _CALLS_OF_MODULE:
         function = owner.forward
+    while isinstance(function, functools.partial):
+        function = function.func
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     return code if isinstance(code, CodeType) else None
 

@@ -149,6 +149,9 @@ def inductor_numerics() -> str:
     return str(getattr(config, "numerics", "default"))
 
 
+DEFAULT_RECOMPILE_LIMIT = 8
+
+
 def recompile_limit() -> int:
     """Return the number of graphs that dynamo keeps for one code object before dynamo falls back to eager."""
     config: Any = torch._dynamo.config

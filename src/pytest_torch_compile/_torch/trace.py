@@ -37,7 +37,7 @@ from .cudagraphs import CudagraphCounts, cuda_is_there, watching
 from .graph_text import graph_ops
 from .guard_context import GuardContext
 from .stack import CodeKey, Running, compiled_now, inlined_now, whole_stack
-from .trace_log import TraceListener, listen, listen_no_more, not_captured, trace_logger
+from .trace_log import TraceListener, listen, listen_no_more, not_captured
 from .user_lines import function_name, is_library, is_torch, resumed_at
 
 _LIMIT = re.compile(r"recompile[ _]?limit|cache_size_limit|RecompileLimit", re.I)
@@ -77,7 +77,7 @@ class TraceObserver(TraceListener):
         self._lock_seen = threading.RLock()
         self._frames: dict[Any, Location] = {}
         self._names: dict[Any, str] = {}
-        self._code_frames: dict[tuple[str, int, str], Any] = {}
+        self._codes: dict[tuple[str, CodeType], CodeType] = {}
         self._first: dict[tuple[Any, ...], CompileKey] = {}  # each frame's first compilation in each cache region
         self._pending: dict[CompileKey, tuple[FailedGuard, ...]] = {}
         self._breaks: dict[tuple[Any, ...], GraphBreak] = {}
@@ -92,8 +92,6 @@ class TraceObserver(TraceListener):
         self._cache_before = CacheCounts()
         self._cudagraphs = CudagraphCounts()
         self._watch: AbstractContextManager[None] = nullcontext()
-        self._was_disabled = False
-        self._was_enabled_for: Callable[[int], bool] | None = None
         self._capture: AbstractContextManager[None] = nullcontext()
         self._on_event: dict[str, Callable[[Any, str, CompileKey], None]] = {
             "dynamo_start": self._dynamo_start,
@@ -112,11 +110,7 @@ class TraceObserver(TraceListener):
         }
 
     def __enter__(self) -> TraceObserver:
-        logger = trace_logger()
         self._check = events.running_check()
-        self._was_disabled, logger.disabled = logger.disabled, False
-        self._was_enabled_for = vars(logger).get("isEnabledFor")
-        vars(logger)["isEnabledFor"] = lambda level: True  # logging.disable() must have no effect
         self._capture = not_captured()
         self._capture.__enter__()
         self._skips_before, self._skips_seen = cudagraph_skips(), len(self.seen.cudagraph_skips)
@@ -130,16 +124,11 @@ class TraceObserver(TraceListener):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        logger = trace_logger()
         if not listen_no_more(self):
             self._unobservable(
                 "the code under test reset torch's trace log, so later events were not observed; call functions such "
                 "as torch._logging.set_logs before the check"
             )
-        logger.disabled = self._was_disabled
-        vars(logger).pop("isEnabledFor", None)
-        if self._was_enabled_for is not None:
-            vars(logger)["isEnabledFor"] = self._was_enabled_for
         self._capture.__exit__(kind, error, trace)
         self._watch.__exit__(kind, error, trace)
         self.seen.graph_breaks[:] = breaks.without_repeated(self.seen.graph_breaks)
@@ -215,14 +204,16 @@ class TraceObserver(TraceListener):
         self._guard_context.compiled(key[:2])
 
     def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:
-        """Record a recompile if a second code object is compiled for the same source line. For the second code object,
-        torch reports no failed guard, because the new code object has no cache entries.
+        """Record a recompile if a copy of a code object is compiled, for example because a module was loaded again.
+        torch reports no failed guard for it, because the copy has no cache entries.
         """
-        if name.startswith("torch_dynamo_resume_in_") or key[2] != 0 or is_torch(location.file):
+        code = compiled_now()
+        is_generated = location.file.startswith("<") and name.startswith("__")  # such as the __init__ of a dataclass
+        if code is None or is_generated or key[2] != 0 or is_torch(location.file) or function_name(name) != name:
             return
-        place = (location.file, location.line, name)
-        first = self._code_frames.setdefault(place, key[:2])
-        if first != key[:2]:
+        # Two functions that are written on the same line differ in their code.
+        first = self._codes.setdefault((location.file, code), code)
+        if first is not code:
             text = f"a new code object for {name} at {file_line(location.file, location.line)}"
             self._pending.setdefault(key, (FailedGuard("", text, name, "new-code"),))
 

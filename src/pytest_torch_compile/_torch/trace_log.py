@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -76,9 +77,22 @@ def trace_logger() -> logging.Logger:
     return logger
 
 
+# The listeners, and the logger's settings before there were any. Blocks in several threads may overlap, so the last
+# listener restores the settings.
+_listening: list[TraceListener] = []
+_before: dict[str, Any] = {}
+_lock = threading.Lock()
+
+
 def listen(listener: TraceListener) -> None:
     """Add a listener for the events of this process."""
     logger = trace_logger()
+    with _lock:
+        if not _listening:
+            _before.update(disabled=logger.disabled, isEnabledFor=vars(logger).get("isEnabledFor"))
+        _listening.append(listener)
+    logger.disabled = False
+    vars(logger)["isEnabledFor"] = lambda level: True  # logging.disable() must have no effect
     if not isinstance(logger.handlers, _Handlers):
         logger.handlers = _Handlers(logger.handlers)
     logger.addHandler(listener)
@@ -93,6 +107,13 @@ def listen_no_more(listener: TraceListener) -> bool:
     if isinstance(handlers, _Handlers) and not any(isinstance(handler, TraceListener) for handler in handlers):
         handlers.plain[:] = handlers
         logger.handlers = handlers.plain
+    with _lock:
+        _listening.remove(listener)
+        if not _listening:
+            logger.disabled = _before["disabled"]
+            vars(logger).pop("isEnabledFor", None)
+            if _before["isEnabledFor"] is not None:
+                vars(logger)["isEnabledFor"] = _before["isEnabledFor"]
     return was_there
 
 

@@ -40,10 +40,10 @@ def compile_guard(
 
     Code that was compiled before the block is reused and not observed. A call that matches no graph of a function that
     has already reached the recompile limit runs eagerly, and so does a call under a ``TorchDispatchMode``: both are
-    reported as ``eager-fallback``, unless they happen in another thread. If nothing is compiled inside the block, the
-    check reports a finding, which states whether all code had already been compiled; only a block with ``steady=True``
-    may reuse all of its code. A graph from the compile cache counts as compiled. Under pytest, the plugin discards code
-    that earlier tests compiled. If the block raises, the exception propagates and nothing is checked.
+    reported as ``eager-fallback``. If nothing is compiled inside the block, the check reports a finding, which states
+    whether all code had already been compiled; only a block with ``steady=True`` may reuse all of its code. A graph
+    from the compile cache counts as compiled. Under pytest, the plugin discards code that earlier tests compiled. If
+    the block raises, the exception propagates and nothing is checked.
 
     Args:
         max_graph_breaks: the number of allowed distinct graph breaks, as in ``check_compile``.

@@ -160,11 +160,12 @@ def _described(recompile: Recompile) -> str:
 
 
 def _fallback(fallback: EagerFallback, limit: int) -> Finding:
-    hit = f"{fallback.frame} hit the recompile limit of {limit}"
     if fallback.why == "earlier-limit":
-        message = f"{hit} earlier, and ran eagerly in this block, because a call matched no graph"
+        hit = f"{fallback.frame} hit the recompile limit earlier"
+        message = f"{hit}, and ran eagerly in this block, because a call matched no graph"
         detail, hint = "torch does not report which guards failed", advice.OBSERVE_WARM_UP
     else:
+        hit = f"{fallback.frame} hit the recompile limit of {limit}"
         message = f"{hit}: from now on, calls that match no graph run eagerly"
         detail, hint = f"last failed guard: {fallback.detail}", advice.for_guard(fallback.cause or "other")
         hint += f". Above {limit} graphs, torch falls back to eager regardless of the budget"

@@ -78,5 +78,5 @@ def watching_block(block: Watched, budget: Budget) -> Iterator[None]:
         finally:
             block.seen.compiled_calls = runs.calls if observed else None
             reported = {(one.frame, one.location) for one in block.seen.fallbacks}
-            found = runs.found.values()
-            block.seen.fallbacks += [run for run in found if (run.frame, run.location) not in reported]
+            block.seen.fallbacks += [run for run in runs.found if (run.frame, run.location) not in reported]
+            block.seen.undecided += runs.undecided
