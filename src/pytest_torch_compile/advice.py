@@ -122,10 +122,7 @@ OPEN_EARLIER = (
     "enter the block before the compiled code is first called, or call torch.compiler.reset() before the block"
 )
 LEAVE_MODE = "call the compiled code outside of this mode"
-OBSERVE_WARM_UP = (
-    "run the warm-up in a compile_guard block without steady=True: its finding lists the guards that fail, and how to "
-    "avoid it"
-)
+OBSERVE_WARM_UP = "run the warm-up in a compile_guard block without steady=True, which reports the guards that fail"
 WARM_UP_ALL = "in the warm-up, call every function with every size and flag that is used later, including backward()"
 WARM_UP_TWICE = (
     "call the code twice with each size during the warm-up: the first call warms up the CUDA graph, and the "
@@ -361,11 +358,9 @@ def for_backend(hint: str, backend: str) -> str:
 
 def after_breaks(places: Sequence[str]) -> str:
     """Return the fix for recompiles of code after graph breaks. A place is text such as ``model.py:12 in forward``."""
-    more = f" and {len(places) - 3} more lines" if len(places) > 3 else ""
-    return (
-        f"the graph breaks at {', '.join(places[:3])}{more}, so the code after each break is compiled separately, with "
-        "guards on all its inputs. Remove the breaks first"
-    )
+    shown = ", ".join(places[:3]) + (f" and {len(places) - 3} more lines" if len(places) > 3 else "")
+    why = "so the code after each break is compiled separately, with guards on all its inputs"
+    return f"the graph breaks at {shown}, {why}. Remove the breaks first"
 
 
 def for_guard(cause: str) -> str:

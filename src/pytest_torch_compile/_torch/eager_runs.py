@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import threading
 from contextlib import ExitStack
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, FrameType
 from typing import Any, Literal
 
 import torch
@@ -38,31 +38,20 @@ _CALLS_OF_MODULE = ("__call__", "_call_impl", "_wrapped_call_impl", "_lazy_forwa
 
 
 class EagerRuns:
-    """A context manager that finds functions that ran eagerly.
+    """Finds functions that run eagerly.
 
     ``called`` must be called with the frame of the wrapper at each call of a compiled function. If a function has as
     many graphs as the recompile limit allows, or the call is under a ``TorchDispatchMode``, a profile function is set
     until the wrapper returns. The profile function is notified of each call, and slows down all Python code.
-
-    ``undecided`` lists the reasons, if any, why eager runs may have been missed.
     """
 
     def __init__(self) -> None:
         self.calls = 0
         self._found: dict[CodeType, EagerFallback] = {}
-        self.undecided: list[str] = []
+        self._missed: list[str] = []
         self._reasons = {code: _eager(code, "earlier-limit", "") for code in _full_codes()}
         self._wrappers: set[CodeType] = set()
         self._listening: dict[int, ExitStack] = {}  # by thread
-
-    def __enter__(self) -> EagerRuns:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._listening:
-            self._note_missed("the code under test replaced the profile function during a call")
 
     @property
     def found(self) -> list[EagerFallback]:
@@ -71,6 +60,15 @@ class EagerRuns:
         """
         found = list(self._found.values())
         return [one for one in found if one.location] or found
+
+    @property
+    def undecided(self) -> list[str]:
+        """The reasons, if any, why eager runs may have been missed."""
+        replaced = ["the code under test replaced the profile function during a call"] if self._listening else []
+        return [
+            f"torch does not report whether functions that reached the recompile limit ran eagerly, and {why}"
+            for why in dict.fromkeys(self._missed + replaced)
+        ]
 
     def called(self, wrapper: FrameType) -> None:
         """Note a call of a compiled function."""
@@ -96,14 +94,9 @@ class EagerRuns:
         try:
             listening.enter_context(profile_function(note))
         except CompileUsageError as error:
-            self._note_missed(str(error))
+            self._missed.append(str(error))
         else:
             self._listening[thread] = listening
-
-    def _note_missed(self, why: str) -> None:
-        text = f"torch does not report whether functions that reached the recompile limit ran eagerly, and {why}"
-        if text not in self.undecided:
-            self.undecided.append(text)
 
     def _is_compiled(self, frame: FrameType) -> bool:
         """Return whether a compiled function called the function of ``frame``. Functions that torch itself runs while

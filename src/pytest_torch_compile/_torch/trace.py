@@ -196,7 +196,7 @@ class TraceObserver(TraceListener):
         first = self._first.setdefault((*key[:2], isolated_region()), key)
         location, name = defined_at(stack[-1]), str(stack[-1].get("name", ""))
         self._frames[key[:2]], self._names[key[:2]] = location, name
-        self._note_new_code(TARGET_FRAME if location.function == TARGET_FRAME else name, location, key)
+        self._note_new_code(name, location, key)
         if key in self._pending:
             self._add_recompile(key, self._guard_context.explained(key[:2], name, location, self._pending.pop(key)))
         elif first != key and any(graph.compile_id == _compile_id(first) for graph in self.seen.graphs):

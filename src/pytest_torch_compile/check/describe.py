@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import os
 import re
 import shlex
@@ -23,8 +22,7 @@ from .._torch.tensor_state import without_torch_function
 from .._torch.user_lines import is_library, is_torch, module_of
 from ..findings import CallReport
 from ..legs.calls import Call
-from ..legs.reach import reached
-from ..legs.targets import Factory, argument_names, called_function, modules_of
+from ..legs.targets import Factory, argument_names, called_function, device_of, modules_of
 from ..numerics import flatten
 from ..observation import Location, Observation
 from ..report import safe_text
@@ -144,15 +142,8 @@ def call_row(index: int, call: Call, seen: Observation, target: Any, *, raised: 
 
 
 def device_name(target: Any, call: Call) -> str:
-    """Return the device of the first parameter or, if there are no parameters, of the first tensor argument. Without
-    either, as for an optimizer's ``step``, return the device of the first tensor that the target refers to.
-    """
-    parameters = (parameter for module in modules_of(target).values() for parameter in module.parameters())
-    arguments = flatten((call.args, dict(call.kwargs)), "input").tensors.values()
-    others = (value for value in reached([target]) if is_a(value, torch.Tensor))
-    with without_torch_function():
-        tensor = next(itertools.chain(parameters, arguments, others), None)
-        return str(tensor.device) if tensor is not None else "cpu"
+    """Return the name of the device on which a call to the target runs."""
+    return str(device_of(target, call.args, call.kwargs))
 
 
 def rerun_command() -> str:

@@ -61,7 +61,7 @@ def run_check(check: Check) -> CompileReport:
         report.findings = limit.findings
     if not any(finding.kind == "timeout" for finding in report.findings):
         acceptance.note(run.counted, check.declared)
-        # When the diagnosis repeats the check, the compile cache is already filled, so these runs are no warm starts.
+        # When the diagnosis repeats the check, the compile cache is already filled, so these runs are not warm starts.
         _diagnose(report, RepeatableCheck(replace(check, warm=False), _examine, time.monotonic() - began), ops)
     # Custom ops are tested apart from the compiled run, so repeating the run cannot explain their findings.
     report.findings, report.remarks = report.findings + ops.findings, report.remarks + ops.remarks

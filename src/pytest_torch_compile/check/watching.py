@@ -73,7 +73,7 @@ def watching_block(block: Watched, budget: Budget) -> Iterator[None]:
     runs = EagerRuns()
     with counting_calls(runs.called) as observed:
         try:
-            with runs, block.watching(0, measuring_body(budget, block.figures)):
+            with block.watching(0, measuring_body(budget, block.figures)):
                 yield
         finally:
             block.seen.compiled_calls = runs.calls if observed else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +14,11 @@ import torch
 
 from .._torch.attributes import attributes, is_a
 from .._torch.dynamic import mark_dynamic_dim, mark_unbacked_dim
+from .._torch.tensor_state import without_torch_function
 from ..findings import CompileUsageError
 from ..numerics import flatten
 from .calls import Call
-from .reach import EMPTY, cells, content
+from .reach import EMPTY, cells, content, reached
 
 DynamicDims = Mapping[str | int, Any]
 
@@ -57,6 +59,18 @@ def modules_of(target: Any) -> dict[str, torch.nn.Module]:
         for inner, module in modules_of(value).items() if not isinstance(value, type) else ():
             by_name.setdefault(f"{name}.{inner}".strip("."), module)
     return by_name
+
+
+def device_of(target: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> torch.device:
+    """Return the device of the first parameter or buffer or, if there are none, of the first tensor argument. Without
+    either, as for an optimizer's ``step``, return the device of the first tensor that the target refers to, or the CPU.
+    """
+    own = (t for module in modules_of(target).values() for t in itertools.chain(module.parameters(), module.buffers()))
+    given = flatten((tuple(args), dict(kwargs or {})), "input").tensors.values()
+    others = (value for value in reached([target]) if is_a(value, torch.Tensor))
+    with without_torch_function():
+        tensor = next(itertools.chain(own, given, others), None)
+        return torch.device("cpu") if tensor is None else tensor.device
 
 
 def _parts(target: Any) -> Iterator[tuple[str, Any]]:

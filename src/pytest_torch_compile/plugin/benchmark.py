@@ -74,7 +74,8 @@ class CompileBenchmark:
         import torch
 
         from ..check.warm_bench import warm_bench
-        from ..speed.measuring.device_and_versions import device_of, environment_of
+        from ..legs.targets import device_of
+        from ..speed.measuring.device_and_versions import environment_of
 
         own = {
             "seconds": (seconds, SECONDS),

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from pytest_torch_compile import CompileUsageError
+from pytest_torch_compile.legs.targets import device_of
 from pytest_torch_compile.speed.measuring import kernels, timing
 from pytest_torch_compile.speed.measuring.bench import Bench, measure_compile
-from pytest_torch_compile.speed.measuring.device_and_versions import device_of
 from pytest_torch_compile.speed.measuring.workload import workload
 
 
@@ -209,6 +209,8 @@ def test_device_is_that_of_the_target_or_its_arguments() -> None:
     assert device_of(len, (torch.ones(1, device="meta"),)).type == "meta"
     assert device_of(len, (), {"x": torch.ones(1, device="meta")}).type == "meta"
     assert device_of(len, (3,)).type == "cpu"
+    weight = torch.nn.Parameter(torch.ones(2, device="meta"))
+    assert device_of(torch.optim.SGD([weight]).step).type == "meta"
 
 
 def test_rounds_turn_the_order_around() -> None:

@@ -13,11 +13,11 @@ from ...findings import CompileUsageError
 from ...legs.calls import Call
 from ...legs.compiling import Compiling
 from ...legs.keywords import clear_keywords, keyword_options
-from ...legs.targets import DynamicDims, runs_backward
+from ...legs.targets import DynamicDims, device_of, runs_backward
 from ..sample import PRECISION, SECONDS, Paired, SpeedSample
 from . import kernels, timing
 from .device import device_problems
-from .device_and_versions import device_of, environment_of, state_of
+from .device_and_versions import environment_of, state_of
 from .interleaved import interleaved
 from .warm_legs import Measurable, warm_legs
 

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from ...legs.targets import modules_of
 from . import turns
 from .device import device_state
-from .workload import tensors_in
-
-
-def device_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> torch.device:
-    """Return the device of the first parameter, buffer or tensor argument, or the CPU if there is no such tensor."""
-    own = (t for module in modules_of(target).values() for t in (*module.parameters(), *module.buffers()))
-    tensor = next(own, None)
-    if tensor is None:
-        tensor = next(tensors_in((args, kwargs)), None)
-    return torch.device("cpu") if tensor is None else tensor.device
 
 
 def environment_of(device: torch.device) -> dict[str, Any]:
