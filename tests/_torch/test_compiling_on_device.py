@@ -7,13 +7,20 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import torch
+import torch._dynamo.callback
 
 from pytest_torch_compile._torch.compiling_on_device import reporting_use, timing_in
 
 pad_mm: Any = pytest.importorskip("torch._inductor.fx_passes.pad_mm")
+times_padding = pytest.mark.skipif(
+    not hasattr(pad_mm, "get_do_bench"), reason="this torch times padding with a function that it does not look up"
+)
+tells_what_compiles = pytest.mark.skipif(
+    not hasattr(torch._dynamo.callback, "CallbackTrigger"), reason="this torch does not tell what starts to compile"
+)
 
 
+@times_padding
 def test_each_alternative_is_timed_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
 
@@ -32,6 +39,7 @@ def test_each_alternative_is_timed_in_a_turn(monkeypatch: pytest.MonkeyPatch) ->
     assert pad_mm.get_do_bench is before
 
 
+@times_padding
 def test_inductor_asks_for_the_function_whenever_it_times() -> None:
     """If torch keeps the function in a variable, the turns have no effect."""
     import inspect
@@ -44,6 +52,7 @@ def test_inductor_asks_for_the_function_whenever_it_times() -> None:
     assert any("get_do_bench()" in inspect.getsource(function) for function in users)
 
 
+@times_padding
 def test_without_the_name_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(pad_mm, "get_do_bench")
     with timing_in(lambda: pytest.fail("nothing is timed")):
@@ -52,10 +61,7 @@ def test_without_the_name_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture
 def use() -> Iterator[list[str]]:
-    """What is reported inside the block, on a torch that tells what starts to compile."""
-    callback = pytest.importorskip("torch._dynamo.callback")
-    if not hasattr(callback, "CallbackTrigger"):
-        pytest.skip("this torch does not tell what starts to compile")
+    """Return the list of what is reported inside the block."""
     events: list[str] = []
     with reporting_use(lambda: events.append("stop"), lambda: events.append("again")):
         yield events
@@ -72,6 +78,7 @@ def compiled_with(function: Callable[[], object]) -> Callable[..., Any]:
     return torch.compile(lambda x: x + 1, backend=backend)
 
 
+@tells_what_compiles
 def test_a_compilation_does_not_use_the_device_until_it_ends(use: list[str]) -> None:
     step = compiled_with(lambda: use.append("compiles"))
     step(torch.ones(3))
@@ -80,6 +87,7 @@ def test_a_compilation_does_not_use_the_device_until_it_ends(use: list[str]) -> 
     assert use == ["stop", "compiles", "again"]
 
 
+@tells_what_compiles
 def test_the_backward_pass_is_compiled_without_the_device_too(use: list[str]) -> None:
     x = torch.ones(3, requires_grad=True)
     loss = torch.compile(lambda x: x.sin().sum(), backend="aot_eager")(x)
@@ -88,6 +96,7 @@ def test_the_backward_pass_is_compiled_without_the_device_too(use: list[str]) ->
     assert use == ["stop", "again"] * (len(use) // 2)
 
 
+@tells_what_compiles
 def test_timing_an_alternative_uses_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._inductor.runtime.benchmarking import benchmarker
 
@@ -104,6 +113,7 @@ def test_timing_an_alternative_uses_the_device(monkeypatch: pytest.MonkeyPatch) 
     torch.compiler.reset()
 
 
+@tells_what_compiles
 def test_an_exception_while_compiling_ends_the_report(use: list[str]) -> None:
     def fail() -> None:
         raise ZeroDivisionError

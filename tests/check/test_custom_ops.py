@@ -211,7 +211,10 @@ def test_ops_inside_a_torch_func_transform_are_checked_too():
     for fake in (same, lambda x: x.new_empty(3)):
         op = custom(f"transformed_{fake.__name__.strip('<>')}", lambda x: x + 1, fake)
         op.register_vmap(lambda info, in_dims, x, op=op: (op(x), in_dims[0]))
-        for target in (torch.func.vmap(op), lambda x, op=op: torch.func.grad(lambda y: (y * op(x)).sum())(x)):
+        for target in (
+            torch.func.vmap(lambda x, op=op: op(x)),
+            lambda x, op=op: torch.func.grad(lambda y: (y * op(x)).sum())(x),
+        ):
             if fake is same:
                 check(target)
             else:

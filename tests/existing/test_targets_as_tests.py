@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.existing.conftest import rows  # noqa: E402
+from tests.existing.conftest import COUNTS_RECOMPILE, rows  # noqa: E402
 from tests.plugin.projects import other_process  # noqa: E402
 
 TWO = "def fine(x):\n    return x * 2\ndef breaking(x):\n    print('now')\n    return x + 1\n"
@@ -151,6 +151,7 @@ def test_written_tests_of_a_class_and_a_function_of_one_name_are_both_kept(libra
     assert "allowed:" not in text and all(len(line) <= 110 for line in text.splitlines())
 
 
+@COUNTS_RECOMPILE
 def test_written_test_repeats_a_call_that_the_check_repeated(library):
     package = "class Layer(nn.Module):\n    calls = 0\n    def forward(self, x):\n        self.calls += 1\n        return x + 1\n"
     tests = "def test_a():\n    somelib.Layer()(torch.ones(2))\n"
