@@ -339,6 +339,14 @@ def test_observer_that_cannot_be_tested_is_no_pass(other_torch, monkeypatch):
     assert kinds_of(lambda: check_compile(scaled, X, 2, backend="eager")) == {"not-observable"}
 
 
+def test_code_objects_that_cannot_be_told_apart_are_no_pass(other_torch, monkeypatch):
+    """Then, the recompile of a copied function would not be noticed."""
+    monkeypatch.setattr(trace, "compiled_now", lambda: None)
+    with pytest.raises(CompileCheckFailed, match=r"not observable on torch .*: recompiles") as failure:
+        check_compile(scaled, X, 2, backend="eager")
+    assert {finding.kind for finding in failure.value.findings} == {"not-observable"}
+
+
 @pytest.mark.parametrize(
     ("module", "setting", "value"),
     [

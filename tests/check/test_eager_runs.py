@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from pytest_torch_compile import CompileCheckFailed, compile_guard  # noqa: E402
+from pytest_torch_compile._torch import eager_runs  # noqa: E402
 
 
 def inner(x):
@@ -170,6 +171,26 @@ def test_limit_that_was_raised_after_it_was_reached_changes_nothing(warm):
     with config.patch(**{name: 64}), pytest.raises(CompileCheckFailed, match="eager-fallback"):
         with compile_guard(steady=True):
             warm(torch.ones(40))
+
+
+@pytest.mark.skipif(torch.__version__ < "2.13", reason="the argument recompile_limit is new in torch 2.13")
+def test_limit_of_one_function_is_applied():
+    compiled = torch.compile(function, backend="eager", dynamic=False, recompile_limit=2)
+    for size in range(2, 6):
+        compiled(torch.ones(size))
+    with pytest.raises(CompileCheckFailed, match="function hit the recompile limit earlier"):
+        with compile_guard(steady=True):
+            compiled(torch.ones(40))
+    with compile_guard(steady=True):
+        compiled(torch.ones(2))
+
+
+def test_error_of_the_observer_does_not_reach_the_call_and_is_not_a_pass(warm, monkeypatch):
+    monkeypatch.setattr(eager_runs, "_dispatch_mode", lambda: 1 / 0)
+    with pytest.raises(CompileCheckFailed, match="observing a call raised ZeroDivisionError") as failure:
+        with compile_guard(steady=True):
+            assert warm(torch.ones(2)).shape == (2,)
+    assert [finding.kind for finding in failure.value.findings] == ["not-observable"]
 
 
 class Encoder(Layer):

@@ -68,6 +68,11 @@ def retyped(x: torch.Tensor) -> torch.Tensor:
     return x.tanh()
 
 
+def copied(x: torch.Tensor) -> torch.Tensor:
+    """Compute ``atan``. The self-test compiles copies of this function: a recompile for which no guard fails."""
+    return x.atan()
+
+
 def refused(x: torch.Tensor) -> torch.Tensor:
     """Compute ``tan``. In the self-test, the backend for this function raises an error, which torch swallows."""
     return x.tan()
@@ -77,7 +82,7 @@ def refused(x: torch.Tensor) -> torch.Tensor:
 _FILE = "planted.py"
 _FUNCTIONS = {
     function.__name__: FunctionType(function.__code__.replace(co_filename=_FILE), globals(), function.__name__)
-    for function in (breaking, breaking_in_try, retyped, refused)
+    for function in (breaking, breaking_in_try, retyped, copied, refused)
 }
 _FIRST = {name: function.__code__.co_firstlineno for name, function in _FUNCTIONS.items()}
 # The result of ``_shown`` if torch reports everything that decides whether a check passes.
@@ -87,10 +92,12 @@ _PLANTED: dict[str, list[Any]] = {
         ("breaking", (1, "0"), ("cos",)),
         ("retyped", (2, "0"), ("tanh",)),
         ("retyped", (2, "1"), ("tanh",)),
-        ("refused", (3, "0"), ("tan",)),
+        ("copied", (3, "0"), ("atan",)),
+        ("copied", (4, "0"), ("atan",)),
+        ("refused", (5, "0"), ("tan",)),
     ],
     "graph breaks": [("breaking", _FIRST["breaking"] + 3), ("breaking_in_try", _FIRST["breaking_in_try"] + 4)],
-    "recompiles": [("retyped", _FIRST["retyped"], "dtype")],
+    "recompiles": [("retyped", _FIRST["retyped"], "dtype"), ("copied", _FIRST["copied"], "new-code")],
     "eager fallback at the recompile limit": [("retyped", _FIRST["retyped"], "dtype")],
     "swallowed backend errors": [("refused", _FIRST["refused"], True)],
 }
@@ -209,8 +216,14 @@ def _compile_planted(backend_calls: list[None]) -> Observation:
         compiled = torch.compile(_FUNCTIONS["retyped"], backend=backend)
         for values in (x, x.double(), x.int()):
             compiled(values)
+        for _ in range(2):
+            torch.compile(_copy(_FUNCTIONS["copied"]), backend=backend)(x)
         torch.compile(_FUNCTIONS["refused"], backend=refuses)(x)
     return planted.seen
+
+
+def _copy(function: FunctionType) -> FunctionType:
+    return FunctionType(function.__code__.replace(), globals(), function.__name__)
 
 
 @contextmanager

@@ -6,8 +6,8 @@ dynamo generated.
 
 This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
 ``torch._dynamo.eval_frame._debug_get_cache_entry_list``,
-``torch.utils._python_dispatch._get_current_dispatch_mode_stack``, and ``fn``, a variable of the wrapper that calls a
-compiled function.
+``torch.utils._python_dispatch._get_current_dispatch_mode_stack``, ``fn`` and ``callback``, variables of the wrapper
+that calls a compiled function, and, since 2.13, the attribute ``_recompile_limit`` of ``callback``.
 """
 
 from __future__ import annotations
@@ -41,15 +41,18 @@ class EagerRuns:
     """Finds functions that run eagerly.
 
     ``called`` must be called with the frame of the wrapper at each call of a compiled function. If a function has as
-    many graphs as the recompile limit allows, or the call is under a ``TorchDispatchMode``, a profile function is set
-    until the wrapper returns. The profile function is notified of each call, and slows down all Python code.
+    many graphs as the recompile limit allows now or by default, or the call is under a ``TorchDispatchMode``, a profile
+    function is set until the wrapper returns. The profile function is notified of each call, and slows down all Python
+    code.
     """
 
     def __init__(self) -> None:
         self.calls = 0
         self._found: dict[CodeType, EagerFallback] = {}
         self._missed: list[str] = []
-        self._reasons = {code: _eager(code, "earlier-limit", "") for code in _full_codes()}
+        self._graphs = _numbers_of_graphs()
+        self._reasons: dict[CodeType, EagerFallback] = {}
+        self._add_full(min(support.recompile_limit(), support.DEFAULT_RECOMPILE_LIMIT))
         self._wrappers: set[CodeType] = set()
         self._listening: dict[int, ExitStack] = {}  # by thread
 
@@ -73,7 +76,21 @@ class EagerRuns:
     def called(self, wrapper: FrameType) -> None:
         """Note a call of a compiled function."""
         self.calls += 1
+        try:
+            self._observe(wrapper)
+        except Exception as error:  # must not reach the code under test
+            self._missed.append(f"observing a call raised {error!r}")
+
+    def _add_full(self, limit: int) -> None:
+        """Add the functions that had at least ``limit`` graphs at the start."""
+        full = [code for code, number in self._graphs.items() if number >= limit]
+        self._reasons = {code: _eager(code, "earlier-limit", "") for code in full} | self._reasons
+
+    def _observe(self, wrapper: FrameType) -> None:
         self._wrappers.add(wrapper.f_code)
+        # A function that is compiled with ``torch.compile(recompile_limit=...)``
+        if (limit := getattr(wrapper.f_locals.get("callback"), "_recompile_limit", None)) is not None:
+            self._add_full(limit)
         mode = _dispatch_mode()
         if mode and (code := _code_of(wrapper.f_locals.get("fn"))) is not None:
             self._reasons[code] = _eager(code, "dispatch-mode", mode)
@@ -120,15 +137,13 @@ def _is_compiler(file: str) -> bool:
     return file.endswith(_COMPILER_FILES) or any(f"torch/{folder}/" in file for folder in _COMPILER)
 
 
-def _full_codes() -> list[CodeType]:
-    """Return the code objects that have as many graphs as the recompile limit allows now or by default."""
+def _numbers_of_graphs() -> dict[CodeType, int]:
     codes = compiled_codes()
     if not codes:
-        return []
+        return {}
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
-    limit = min(support.recompile_limit(), support.DEFAULT_RECOMPILE_LIMIT)
-    return [code for code in codes if len(_debug_get_cache_entry_list(code)) >= limit]
+    return {code: len(_debug_get_cache_entry_list(code)) for code in codes}
 
 
 def _dispatch_mode() -> str:
