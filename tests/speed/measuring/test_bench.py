@@ -265,3 +265,17 @@ def test_what_is_counted_of_the_compiled_leg() -> None:
     assert found.exact.kernels is found.exact.memory is found.exact.syncs is None, "not known on a CPU, and not zero"
     whole = quick(torch.sin, torch.ones(3), compile=lambda target: target).exact
     assert (whole.graphs, whole.graph_breaks) == (0, 0), "what compiles nothing has no graph"
+
+
+@pytest.mark.parametrize("code", ["call triton_tem_fused_mm_0(a, b)", "extern_kernels.mm(a, b)"])
+def test_python_calls_are_not_compared_if_generated_kernels_compute_products(code: str) -> None:
+    """A GPU chooses them by timing, and each needs more calls than a library."""
+    from torch._logging._internal import trace_structured
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+        trace_structured("inductor_output_code", lambda: {"filename": "code.py"}, payload_fn=lambda: code)
+        return graph.forward
+
+    found = measure_compile(torch.sin, torch.ones(3), backend=backend, seconds=0.02)
+    assert (found.exact.python_calls is None) == ("triton" in code)
+    assert found.python_calls is not None

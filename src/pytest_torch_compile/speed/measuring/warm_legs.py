@@ -12,7 +12,6 @@ from ..._torch.warning_filters import calm
 from ...legs.calls import Call
 from ...legs.compiling import Compiling
 from ...legs.targets import DynamicDims, argument_names, mark_dynamic
-from ...observation import Observation
 from . import memory, timing
 from .copied_target import copied
 from .workload import workload
@@ -55,14 +54,14 @@ class WarmLeg:
 
 def warm_legs(
     measurable: Measurable, compiling: Compiling, timer: timing.Timer
-) -> tuple[dict[str, WarmLeg], Observation]:
-    """Return the legs by name, ``eager`` and ``compiled``, and what torch's trace showed about the compiled leg."""
+) -> tuple[dict[str, WarmLeg], TraceObserver]:
+    """Return the legs by name, ``eager`` and ``compiled``, and the observer of the compiled leg."""
     with calm():
         with not_captured():  # so that the trace does not slow down a target that calls torch.compile itself
             eager = _warm(measurable, None, timer)
         with TraceObserver() as observer:
             compiled = _warm(measurable, compiling, timer)
-    return {"eager": eager, "compiled": compiled}, observer.seen
+    return {"eager": eager, "compiled": compiled}, observer
 
 
 def _warm(measurable: Measurable, compiling: Compiling | None, timer: timing.Timer) -> WarmLeg:
