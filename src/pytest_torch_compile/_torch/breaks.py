@@ -43,6 +43,7 @@ OTHER = "unsupported code"  # breaks that belong to no other category, shown wit
 # Parts of torch's message that are ignored: advice that mentions other causes, and lines of the user's code.
 _ADVICE = re.compile(r"^\s*Hint: .*(?:\n {4}.*)*|^Stack variable source attribution:(?s:.*)", re.M)
 REFUSED = "graph that the backend refuses"
+_SKIPPED = "WON'T CONVERT"  # torch before 2.9 skips a function with this text
 _SCALAR, _DYNAMIC_OUTPUT = "scalar from a tensor", "dynamic output shape"
 CAPTURED_BY_FULLGRAPH = (_SCALAR, _DYNAMIC_OUTPUT)  # see support.FULLGRAPH_CAPTURES_MORE
 _CATEGORIES: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -183,11 +184,16 @@ def error_stack(trace: str) -> list[Location]:
     return raw_frames(user_code[1].split("\n\n")[0]) if len(user_code) == 2 else []
 
 
+def may_be_backends(graph_break: GraphBreak) -> bool:
+    """Return whether the backend may have caused the graph break. Torch 2.6 and 2.8 do not always report the cause."""
+    return graph_break.category == REFUSED or graph_break.reason.startswith(_SKIPPED)
+
+
 def without_repeated(found: Sequence[GraphBreak]) -> list[GraphBreak]:
     """Drop the graph breaks that only repeat another break. If a backend rejects a graph, torch reports a break for
     each enclosing frame as well, and torch 2.6 reports a second break at the same line.
     """
-    kept = [one for one in found if not one.reason.startswith("WON'T CONVERT")]
+    kept = [one for one in found if not one.reason.startswith(_SKIPPED)]
     lines = {(one.location.file, one.location.line) for one in kept}
     refused = any(one.category == REFUSED for one in kept)
     return [one for one in found if one in kept or not (refused or (one.location.file, one.location.line) in lines)]

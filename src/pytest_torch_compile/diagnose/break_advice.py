@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from .._torch.breaks import may_be_backends
 from .._torch.capture import DYNAMIC_OUTPUTS, SCALARS, capturing, disabled_functions, enabled, written
 from .._torch.sandbox import kept_rng
 from .._torch.user_lines import is_library
@@ -70,7 +71,7 @@ def break_advice(subject: Subject) -> list[str]:
 def _try_changes(subject: Subject, lines: list[str]) -> None:
     chosen: list[Change] = []
     best = subject.report
-    if not subject.compiling.has_backend("eager") and any("ackend compiler" in b.reason for b in best.graph_breaks):
+    if not subject.compiling.has_backend("eager") and any(map(may_be_backends, best.graph_breaks)):
         # Trials run with the backend "eager", so they cannot be compared with breaks that another backend caused.
         best = _tried(subject, [], backend="eager") or best
     to_try, unhelped = deque(subject.report.graph_breaks[:MOST]), list[GraphBreak]()
