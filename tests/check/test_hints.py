@@ -340,12 +340,25 @@ def whole_function_in_eager(x):
     return x
 
 
-@pytest.mark.parametrize("target", [only_prints, whole_function_in_eager])
-def test_nothing_is_left_to_compile_because_of_a_break(target):
+def test_break_of_an_unknown_kind_is_explained_if_nothing_is_compiled():
+    lstm, x = torch.nn.LSTM(4, 4), torch.ones(2, 3, 4)
+    failed = found_in(lambda x: lstm(x), x, fullgraph=False, max_graph_breaks=9, diagnose="off")
+    evidence = only(failed, "nothing-compiled").evidence
+    assert "(unsupported code)" in evidence and "\ntorch says: " in evidence and "LSTM" in evidence
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        (only_prints, "and no tensor op is left to compile"),
+        (whole_function_in_eager, "so all of whole_function_in_eager runs eagerly"),
+    ],
+)
+def test_nothing_is_compiled_because_of_a_break(target, why):
     failed = found_in(target, torch.ones(3), fullgraph=False, max_graph_breaks=9, diagnose="off")
     finding, line = only(failed, "nothing-compiled"), failed.report.graph_breaks[0].location.line
     assert f"test_hints.py:{line} in {target.__name__} (" in finding.evidence
-    assert finding.evidence.endswith("), and no tensor op is left to compile")
+    assert finding.evidence.endswith(f"), {why}")
     assert finding.hint.startswith("remove the graph breaks, so that")
 
 

@@ -25,11 +25,16 @@ def graph_break_finding(found: GraphBreak, total: str, breaks: Sequence[GraphBre
     lines += [f"called from {caller.shown()}: {caller.source}".rstrip(": ") for caller in found.callers[::-1]]
     if found.skipped:
         lines.append(f"torch skipped {found.skipped}, so all of {found.skipped} runs eagerly")
-    whole = f"{found.reason}\n{found.explanation}" if found.category == OTHER else found.explanation
-    lines += [f"torch says: {without_doubt(whole).strip() or found.reason}", f"fingerprint {found.fingerprint}"]
+    lines += [f"torch says: {explanation(found)}", f"fingerprint {found.fingerprint}"]
     hint = advice.for_break(found, breaks)
     message = f"{total}: {found.category}"
     return Finding("graph-break", message, place, "\n".join(lines), hint)
+
+
+def explanation(found: GraphBreak) -> str:
+    """Return torch's explanation of a graph break."""
+    whole = f"{found.reason}\n{found.explanation}" if found.category == OTHER else found.explanation
+    return without_doubt(whole).strip() or found.reason
 
 
 def captured_by_fullgraph(finding: Finding, stopped_at: Location, breaks: Sequence[GraphBreak]) -> Finding:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from .. import advice
-from .._torch.breaks import CAPTURED_BY_FULLGRAPH
+from .._torch.breaks import CAPTURED_BY_FULLGRAPH, OTHER
 from .._torch.causes import LIMITS, STANCE, SWALLOWS, SWITCHED_OFF, caused, first_of
 from ..budget import Budget
 from ..findings import Finding
@@ -23,7 +23,7 @@ from ..observation import (
     Recompile,
 )
 from ..report.failure_text import count, cudagraphs, numbered
-from .break_findings import captured_by_fullgraph, graph_break_finding
+from .break_findings import captured_by_fullgraph, explanation, graph_break_finding
 from .warm_start import cache_misses
 
 # The stances under which torch runs calls eagerly, or replaces the backend, without an event that can be observed.
@@ -220,7 +220,11 @@ def _nothing_compiled(seen: Observation) -> Finding:
         hint = advice.OPEN_EARLIER
     elif seen.graph_breaks:
         places = list(dict.fromkeys(f"{one.location.shown()} ({one.category})" for one in seen.graph_breaks))
-        why = f"torch breaks the graph at {', '.join(places[:3])}, and no tensor op is left to compile"
+        skipped = " and of ".join(dict.fromkeys(one.skipped for one in seen.graph_breaks if one.skipped))
+        left = f"so all of {skipped} runs eagerly" if skipped else "and no tensor op is left to compile"
+        why = f"torch breaks the graph at {', '.join(places[:3])}, {left}"
+        if (first := seen.graph_breaks[0]).category == OTHER:
+            why += f"\ntorch says: {explanation(first)}"
         hint = advice.REMOVE_BREAKS
     else:
         why = (
