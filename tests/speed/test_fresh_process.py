@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pytest_torch_compile.child import Child, Ended
 from pytest_torch_compile.disk import first_free
 from pytest_torch_compile.speed import fresh_process as confirm
 from pytest_torch_compile.speed import gpus
+from pytest_torch_compile.speed.measuring import turns
 from pytest_torch_compile.speed.sample import Paired, SpeedSample
 
 SAMPLE = SpeedSample(wall=Paired(2.0, 1.0, -0.69), cold_start=(0.1, 3.0))
@@ -105,9 +107,9 @@ def test_gpus_measure_at_once_each_in_a_cache_of_its_own(monkeypatch: pytest.Mon
     assert caches == {"kept"}
 
 
-@pytest.mark.usefixtures("three_gpus")
-def test_no_more_processes_run_at_once_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two tests confirm a change at the same time, on one GPU that has room for two processes."""
+@pytest.fixture
+def most_at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of running processes, at the start of each process."""
     running, most = [], []
 
     def run(
@@ -120,11 +122,41 @@ def test_no_more_processes_run_at_once_than_there_is_room_for(monkeypatch: pytes
         return {"a": SAMPLE}, Ended(0, "")
 
     monkeypatch.setattr(confirm, "run", run)
+    return most
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_no_more_processes_run_at_once_than_there_is_room_for(
+    most_at_once: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two tests confirm a change at the same time, on one GPU that has room for two processes."""
     monkeypatch.setattr(gpus, "room", lambda uuid, needed: 2)
     with ThreadPoolExecutor(2) as pool:
         tests = [pool.submit(list, confirm.fresh_samples(CHILD, 4, devices=["GPU-b"], cache=None)) for _ in range(2)]
     assert [test.result() for test in tests] == [[SAMPLE] * 4] * 2
-    assert max(most) == 2
+    assert max(most_at_once) == 2
+
+
+@pytest.mark.usefixtures("three_gpus")
+@pytest.mark.parametrize(("free", "most"), [(0, 1), (1, 2), (3, 4)])
+def test_no_more_processes_run_at_once_than_memory_is_reserved_for(
+    most_at_once: list[int], monkeypatch: pytest.MonkeyPatch, free: int, most: int
+) -> None:
+    places = threading.Semaphore(free)
+
+    @contextmanager
+    def more_memory(uuid: str, needed: int) -> Iterator[bool]:
+        reserved = places.acquire(blocking=False)
+        try:
+            yield reserved
+        finally:
+            if reserved:
+                places.release()
+
+    monkeypatch.setattr(gpus, "room", lambda uuid, needed: 8)
+    monkeypatch.setattr(turns, "more_memory", more_memory)
+    assert list(confirm.fresh_samples(CHILD, 4, devices=["GPU-b"], cache=None)) == [SAMPLE] * 4
+    assert max(most_at_once) == most
 
 
 @pytest.mark.usefixtures("three_gpus")

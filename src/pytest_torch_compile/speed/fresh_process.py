@@ -120,11 +120,12 @@ def fresh_samples(
     """
     stop = threading.Event()
     needed = round(memory.eager + memory.compiled) if memory else 0
+    first = threading.Lock()  # held by the process that uses the memory which the test has reserved
     # The processes use all cores, so each compiler needs only one.
     threads = {gpus.THREADS: "1", gpus.ONE_THREAD: "1"} if at_most > 1 and gpus.THREADS not in os.environ else {}
 
     def measured_on(uuid: str) -> SpeedSample:
-        with _place(uuid, gpus.room(uuid, needed), stop):
+        with _memory(uuid, 3 * needed // 2, first, stop), _place(uuid, gpus.room(uuid, needed), stop):
             environment = {**gpus.only(uuid), **threads}
             return fresh_sample(child, uuid, cache=cache, environment=environment, stop=stop)
 
@@ -190,6 +191,26 @@ def _place(uuid: str, room: int, stop: threading.Event) -> Iterator[None]:
                 return
         if stop.wait(POLL_SECONDS):
             raise NoFigures("the result was certain before this process started")
+
+
+@contextmanager
+def _memory(uuid: str, needed: int, first: threading.Lock, stop: threading.Event) -> Iterator[None]:
+    """Wait until the memory for a fresh process is reserved, or until no other process uses the memory that the test
+    has reserved.
+    """
+    while not stop.is_set():
+        if first.acquire(blocking=False):
+            try:
+                yield
+            finally:
+                first.release()
+            return
+        with turns.more_memory(uuid, needed) as reserved:
+            if reserved:
+                yield
+                return
+        stop.wait(POLL_SECONDS)
+    raise NoFigures("the result was certain before this process started")
 
 
 def _as_they_end(running: set[Future[SpeedSample]]) -> Generator[SpeedSample, None, None]:

@@ -95,6 +95,7 @@ def nothing_is_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setattr(turns, "_states", {})
     monkeypatch.setattr(turns, "_pausable", set())
     monkeypatch.setattr(turns, "_urgent", set())
+    monkeypatch.setattr(turns, "_usable", {})
     monkeypatch.delenv(device.HELD_LOCK, raising=False)
     yield
     for handle in turns._files.values():
@@ -331,8 +332,9 @@ def gpu_of_105_gb(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def starts_now(needed: int | None) -> bool:
     """Whether a test may start in addition to those that run."""
-    free = turns._reserve("GPU-1", 94 * GB if needed is None else needed, usable=round(94.4 * GB))
-    turns._set("GPU-1", True, 0)
+    turns._usable["GPU-1"] = round(94.4 * GB)
+    free = turns._reserve("GPU-1", 94 * GB if needed is None else needed)
+    turns._set("GPU-1", reserved=0)
     return free
 
 
@@ -369,9 +371,34 @@ def test_a_test_waits_for_memory_and_returns_it(start: Start, tmp_path: Path) ->
     assert reserved(tmp_path) == 0
 
 
-def reserved(folder: Path) -> int:
+@pytest.mark.usefixtures("gpu_of_105_gb")
+def test_a_test_reserves_more_memory_while_others_leave_it(start: Start, tmp_path: Path) -> None:
+    process = start(NEEDS, str(30 * GB))
+    with turns.memory_for_test("GPU-1", 20 * GB):
+        with turns.more_memory("GPU-1", 15 * GB) as first, turns.more_memory("GPU-1", 15 * GB) as second:
+            assert first and second
+            assert reserved(tmp_path, beside=process) == 50 * GB
+            with turns.more_memory("GPU-1", 15 * GB) as third:
+                assert not third, "30 + 20 + 3 * 15 GB are more than there is"
+            assert reserved(tmp_path, beside=process) == 50 * GB
+        assert reserved(tmp_path, beside=process) == 20 * GB
+
+
+@pytest.mark.usefixtures("gpu_of_105_gb")
+@pytest.mark.parametrize("needed", [None, 500 * GB])
+def test_a_test_that_does_not_share_the_device_may_use_more_memory(needed: int | None) -> None:
+    with turns.memory_for_test("GPU-1", needed), turns.more_memory("GPU-1", 500 * GB) as free:
+        assert free
+
+
+def test_more_memory_is_free_on_a_device_that_is_not_shared() -> None:
+    with turns.more_memory("cpu", 500 * GB) as free:
+        assert free
+
+
+def reserved(folder: Path, beside: subprocess.Popen[str] | None = None) -> int:
     """What this process's file says."""
-    (file,) = folder.glob("*GPU-1-*")
+    (file,) = [path for path in folder.glob("*GPU-1-*") if beside is None or not path.name.endswith(f"-{beside.pid}")]
     return int(file.read_text().split()[1])
 
 

@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -58,6 +59,8 @@ _files: dict[str, int] = {}
 _pausable: set[str] = set()
 _urgent: set[str] = set()
 _states: dict[str, pause.State] = {}
+_usable: dict[str, int] = {}  # how many bytes tests may reserve
+_changing = threading.RLock()  # threads that confirm a change reserve memory
 
 
 def register(uuid: str, *, pausable: bool, urgent: bool = False) -> None:
@@ -83,7 +86,7 @@ def register(uuid: str, *, pausable: bool, urgent: bool = False) -> None:
     _files[uuid] = handle
     atexit.register(_remove, path, os.getpid())
     os.register_at_fork(after_in_child=_forget)
-    _set(uuid, pause.Pausable.ALWAYS if uuid in _pausable else pause.Pausable.NEVER, 0)
+    _set(uuid, pausable=pause.Pausable.ALWAYS if uuid in _pausable else pause.Pausable.NEVER, reserved=0)
 
 
 def _remove(path: str, process: int) -> None:
@@ -143,7 +146,7 @@ def _turn(uuid: str, wait: float, *, choice: bool) -> Iterator[None]:
         return
     before = _states[uuid].pausable if uuid in _pausable else None
     if before is not None:
-        _allow_pause(uuid, pause.Pausable.NEVER)
+        _set(uuid, pausable=pause.Pausable.NEVER)
     try:
         with ExitStack() as turn:
             with events.doing("waiting for its turn to measure"):
@@ -155,7 +158,7 @@ def _turn(uuid: str, wait: float, *, choice: bool) -> Iterator[None]:
                 time.sleep(SHARED_SECONDS)
     finally:
         if before is not None:
-            _allow_pause(uuid, before)
+            _set(uuid, pausable=before)
 
 
 def stop_using(uuid: str) -> None:
@@ -163,14 +166,14 @@ def stop_using(uuid: str) -> None:
     do not pause this process.
     """
     if uuid in _pausable and not device.is_held(uuid):
-        _allow_pause(uuid, pause.Pausable.FOR_A_CHOICE)
+        _set(uuid, pausable=pause.Pausable.FOR_A_CHOICE)
 
 
 def use_again(uuid: str) -> None:
     """Wait until no other process measures on the device, and record that this process uses the device again."""
     if uuid not in _pausable or device.is_held(uuid):
         return
-    _allow_pause(uuid, pause.Pausable.ALWAYS)
+    _set(uuid, pausable=pause.Pausable.ALWAYS)
     end = time.monotonic() + pause.MOST_SECONDS  # as for a paused process
     while is_locked(_pausing(uuid)) and time.monotonic() < end:  # the process that measures pauses this process here
         time.sleep(RETRY_SECONDS)
@@ -206,10 +209,10 @@ def _others_paused(uuid: str, choice: bool) -> Iterator[bool]:
 def needed_by_test(memory: float) -> int:
     """Return the bytes that a speed test needs on the device if a leg of its measurement needs ``memory``.
 
-    The test has its own model, and each of the two legs has a copy of the model. To confirm a change, up to
-    ``MOST_AT_ONCE`` processes, which need the same memory, run beside the test's own model.
+    The test has its own model, and each of the two legs has a copy of the model. To confirm a change, at least one
+    process, which needs the same memory, runs beside the test's own model (``more_memory``).
     """
-    return round((1 + 3 * MOST_AT_ONCE) * memory)
+    return round(4 * memory)
 
 
 @contextmanager
@@ -224,40 +227,60 @@ def memory_for_test(uuid: str, needed: int | None) -> Iterator[None]:
     if uuid not in _files or not total.isdigit():
         yield
         return
-    usable = round(int(total) * 2**20 * USABLE)
-    needed = usable if needed is None else needed
+    _usable[uuid] = round(int(total) * 2**20 * USABLE)
     with events.doing("waiting for memory on the device"):
-        with suppress(PermissionError):  # the lock belongs to another user of this machine
-            while not _reserve(uuid, needed, usable):
-                time.sleep(POLL_SECONDS)
+        while not _reserve(uuid, _usable[uuid] if needed is None else needed):
+            time.sleep(POLL_SECONDS)
     try:
         yield
     finally:
-        _set(uuid, _states[uuid].pausable, 0)
+        _set(uuid, reserved=0)
 
 
-def _reserve(uuid: str, needed: int, usable: int) -> bool:
-    """Reserve memory if it is free. Return whether it was free."""
-    with machine_lock(f"memory-{uuid}"):
+@contextmanager
+def more_memory(uuid: str, needed: int) -> Iterator[bool]:
+    """Reserve ``needed`` more bytes for this process's test. Yield whether they were free. A test that does not share
+    the device needs no reservation.
+    """
+    shares = uuid in _usable and _states[uuid].reserved < _usable[uuid]
+    reserved = not shares or _reserve(uuid, needed)
+    try:
+        yield reserved
+    finally:
+        if shares and reserved:
+            _add_reserved(uuid, -needed)
+
+
+def _reserve(uuid: str, needed: int) -> bool:
+    """Reserve more memory if it is free. Return whether it was free."""
+    with ExitStack() as locked:
+        with suppress(PermissionError):  # the lock belongs to another user of this machine
+            locked.enter_context(machine_lock(f"memory-{uuid}"))
         processes = pause.living(_prefix(uuid))
-        reserved = sum(state.reserved for process, state in processes.items() if process != os.getpid())
+        others = sum(state.reserved for process, state in processes.items() if process != os.getpid())
+        reserved = others + _states[uuid].reserved
         # A test that needs more than there is runs alone.
-        if reserved and reserved + needed > usable - PROCESS_BYTES * len(processes):
+        if reserved and reserved + needed > _usable[uuid] - PROCESS_BYTES * len(processes):
             return False
-        _set(uuid, _states[uuid].pausable, needed)
-        return True
+        _add_reserved(uuid, needed)
+    return True
 
 
-def _set(uuid: str, pausable: pause.Pausable, reserved: int) -> None:
-    """Write this process's state to its file."""
-    _states[uuid] = pause.State(pausable, reserved)
-    content = _states[uuid].to_bytes()
-    os.pwrite(_files[uuid], content, 0)
-    os.ftruncate(_files[uuid], len(content))
+def _add_reserved(uuid: str, number: int) -> None:
+    with _changing:
+        _set(uuid, reserved=_states[uuid].reserved + number)
 
 
-def _allow_pause(uuid: str, pausable: pause.Pausable) -> None:
-    _set(uuid, pausable, _states[uuid].reserved)
+def _set(uuid: str, *, pausable: pause.Pausable | None = None, reserved: int | None = None) -> None:
+    """Write this process's state to its file. None leaves a part of the state unchanged."""
+    with _changing:
+        before = _states.get(uuid, pause.State(pause.Pausable.NEVER, 0))
+        _states[uuid] = pause.State(
+            before.pausable if pausable is None else pausable, before.reserved if reserved is None else reserved
+        )
+        content = _states[uuid].to_bytes()
+        os.pwrite(_files[uuid], content, 0)
+        os.ftruncate(_files[uuid], len(content))
 
 
 def _prefix(uuid: str) -> str:
