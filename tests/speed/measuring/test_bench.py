@@ -235,6 +235,19 @@ def test_quiet_host_puts_everything_back() -> None:
     assert cores is None or os.sched_getaffinity(0) == cores
 
 
+@pytest.mark.parametrize(("frozen", "calls"), [(0, ["freeze", "unfreeze"]), (7, [])])
+def test_quiet_host_does_not_unfreeze_objects_of_the_caller(
+    monkeypatch: pytest.MonkeyPatch, frozen: int, calls: list[str]
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: frozen)
+    monkeypatch.setattr(gc, "freeze", lambda: made.append("freeze"))
+    monkeypatch.setattr(gc, "unfreeze", lambda: made.append("unfreeze"))
+    with timing.quiet_host():
+        pass
+    assert made == calls
+
+
 @pytest.mark.parametrize(("steady", "calls"), [(1.0, 1), (0.008, 1), (0.0008, 10), (0.0, 2000)])
 def test_block_is_filled_with_calls(steady: float, calls: int) -> None:
     assert timing.calls_per_block(steady) == calls

@@ -71,15 +71,17 @@ def warm_up(run: Run, timer: Timer, *, min_calls: int = 8, seconds: float = 1.0)
 @contextmanager
 def quiet_host() -> Iterator[None]:
     """Inside the ``with`` block, turn off garbage collection, and keep threads on the same few cores."""
-    enabled = gc.isenabled()
+    enabled, frozen = gc.isenabled(), gc.get_freeze_count() > 0
     gc.collect()
-    gc.freeze()
+    if not frozen:
+        gc.freeze()
     gc.disable()
     try:
         with own_cores():
             yield
     finally:
-        gc.unfreeze()
+        if not frozen:  # otherwise, this would also unfreeze the caller's objects
+            gc.unfreeze()
         if enabled:
             gc.enable()
 
