@@ -67,6 +67,7 @@ while True:
 MEASURES = """
 import sys, time
 from pytest_torch_compile.speed.measuring import turns
+turns.CUDA_FILE = ""
 turns.register(sys.argv[1], pausable=True)
 with turns.measuring(sys.argv[1]):
     print("measures", flush=True)
@@ -96,6 +97,8 @@ def nothing_is_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setattr(turns, "_pausable", set())
     monkeypatch.setattr(turns, "_urgent", set())
     monkeypatch.setattr(turns, "_usable", {})
+    # These processes do not use CUDA, so on a machine with a GPU they would not be paused.
+    monkeypatch.setattr(turns, "CUDA_FILE", "")
     monkeypatch.delenv(device.HELD_LOCK, raising=False)
     yield
     for handle in turns._files.values():
