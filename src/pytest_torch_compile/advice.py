@@ -180,7 +180,7 @@ LOST_WRITE = "return the new value instead of writing it in place, or write it t
 UNEXPECTED_WRITE = "clone the tensor before passing it to the compiled function"
 ONE_SIDED_GRADIENT = (
     "this gradient exists in only one of the two runs (eager and compiled); look for detach(), no_grad() or unused "
-    "branches near this tensor"
+    f"branches near this tensor; if there are none, {FIND_STAGE}"
 )
 SAME_CONTAINERS = "build the same containers (type, length, keys and their order) in every branch of the function"
 CONTIGUOUS = "call .contiguous() (or .contiguous(memory_format=...)) on the tensor before returning it"
@@ -194,8 +194,8 @@ METADATA = {
     "NumPy and Python differ from the rules in traced code",
     "device": "set the device explicitly where the value is created (device=..., .to(...))",
     "layout": "convert the tensor to a fixed layout before returning it (.to_dense(), .to_sparse())",
-    "requires_grad": "look for detach(), no_grad(), .data or requires_grad_() in the code that computes this tensor, "
-    "or call detach() on it if it should not have a gradient",
+    "requires_grad": "call detach() on this tensor if it should not have a gradient; otherwise, look for detach(), "
+    f"no_grad(), .data or requires_grad_() in the code that computes it; if there are none, {FIND_STAGE}",
     "strides": CONTIGUOUS,
 }
 ALIASING = (
