@@ -88,7 +88,7 @@ class EagerRuns:
 
     def _observe(self, wrapper: FrameType) -> None:
         self._wrappers.add(wrapper.f_code)
-        # A function that is compiled with ``torch.compile(recompile_limit=...)``
+        # ``torch.compile(recompile_limit=...)`` sets a limit for one function.
         if (limit := getattr(wrapper.f_locals.get("callback"), "_recompile_limit", None)) is not None:
             self._add_full(limit)
         mode = _dispatch_mode()
