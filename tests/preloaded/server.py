@@ -36,8 +36,13 @@ PRELOADED = (
     "torch._inductor.fx_passes.fuse_attention", "torch._inductor.fx_passes.mkldnn_fusion", "sympy.tensor.tensor",
     "torch._inductor.fx_passes.pad_mm", "torch._inductor.fx_passes.quantization", "torch._inductor.kernel_template_choice",
     "torch._inductor.fx_passes.freezing_patterns", "torch._inductor.fx_passes.efficient_conv_bn_eval",
-    # Apart from plugins, whose assertions pytest can rewrite only before they are imported.
+    # For plugins, see ``import_plugins``.
     "pytest", "execnet", "cpuinfo", "xml.etree.ElementTree", "asyncio",
+)  # fmt: skip
+IMPORTED_BY_PLUGINS = (
+    "hypothesis.internal.observability", "pytest_torch_compile.action.steps", "pytest_torch_compile.check.check_compile",
+    "pytest_torch_compile.cli.commands", "pytest_torch_compile.existing.checking", "pytest_torch_compile.fresh.answers",
+    "pytest_torch_compile.plan.collect", "pytest_torch_compile.ranks.rank",
 )  # fmt: skip
 # The modules in these packages.
 PRELOADED_PACKAGES = ("torch._inductor.fx_passes.serialized_patterns", "_pytest")
@@ -56,6 +61,7 @@ def main() -> None:
     for name in (*PRELOADED, *members):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    import_plugins()
     # torch times the guards of each graph, and clears the CPU's caches before it does, which takes 20 to 40 ms.
     if hasattr(guards := sys.modules.get("torch._dynamo.guards"), "profile_guard_manager"):
         guards.profile_guard_manager = lambda *_: 0.0
@@ -89,6 +95,23 @@ def main() -> None:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(code & 0xFF)
+
+
+def import_plugins() -> None:
+    """Import pytest's plugins as a session does, so that their assertions are rewritten, and modules that they import
+    later.
+    """
+    from _pytest.config import _prepareconfig
+
+    config = _prepareconfig(["--noconftest", "-s", "-c", os.devnull])
+    for name in IMPORTED_BY_PLUGINS:
+        importlib.import_module(name)
+    config._ensure_unconfigure()
+    # These modules record the parent process when they are imported, so each process imports them itself.
+    own = sys.modules["pytest_torch_compile"]
+    del own.plugin
+    for name in [name for name in sys.modules if name.startswith(f"{own.__name__}.plugin")]:
+        del sys.modules[name]
 
 
 def serve(address: str) -> "dict | None":
@@ -203,6 +226,8 @@ def run(request: dict, base: "list[str]", disables_caches: bool) -> None:
     if option == "-m":
         sys.path[:] = [os.getcwd(), *added, *base]
         sys.argv = others
+        if not hasattr(sys.modules.get(others[0]), "__path__"):  # not a package, which runs its module ``__main__``
+            sys.modules.pop(others[0], None)
         runpy.run_module(others[0], run_name="__main__", alter_sys=True)
     elif option == "-c":
         sys.path[:] = ["", *added, *base]
