@@ -173,6 +173,7 @@ def test_listening_ends_with_the_test(library):
     assert (sys.gettrace(), sys.getprofile()) == before
 
 
+@pytest.mark.usefixtures("new_interpreters")
 def test_without_the_option_the_feature_is_not_imported_and_nothing_is_patched(library):
     library("def f(x):\n    return x + 1\n", "def test_a():\n    pass\n", "--collect-only", existing=None)
     tests = (
