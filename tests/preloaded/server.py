@@ -105,13 +105,14 @@ def import_plugins() -> None:
 
     config = _prepareconfig(["--noconftest", "-s", "-c", os.devnull])
     for name in IMPORTED_BY_PLUGINS:
-        importlib.import_module(name)
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     config._ensure_unconfigure()
-    # These modules record the parent process when they are imported, so each process imports them itself.
-    own = sys.modules["pytest_torch_compile"]
-    del own.plugin
-    for name in [name for name in sys.modules if name.startswith(f"{own.__name__}.plugin")]:
+    # Some of these modules record the parent process when they are imported, so each process imports them itself.
+    for name in [name for name in sys.modules if name.startswith("pytest_torch_compile.plugin")]:
         del sys.modules[name]
+    if own := sys.modules.get("pytest_torch_compile"):
+        vars(own).pop("plugin", None)
 
 
 def serve(address: str) -> "dict | None":

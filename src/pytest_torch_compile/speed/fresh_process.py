@@ -120,12 +120,13 @@ def fresh_samples(
     """
     stop = threading.Event()
     needed = round(memory.eager + memory.compiled) if memory else 0
+    with_model = 3 * needed // 2  # in addition to the copies of the two legs
     first = threading.Lock()  # held by the process that uses the memory which the test has reserved
     # The processes use all cores, so each compiler needs only one.
     threads = {gpus.THREADS: "1", gpus.ONE_THREAD: "1"} if at_most > 1 and gpus.THREADS not in os.environ else {}
 
     def measured_on(uuid: str) -> SpeedSample:
-        with _memory(uuid, 3 * needed // 2, first, stop), _place(uuid, gpus.room(uuid, needed), stop):
+        with _memory(uuid, with_model, first, stop), _place(uuid, gpus.room(uuid, needed), stop):
             environment = {**gpus.only(uuid), **threads}
             return fresh_sample(child, uuid, cache=cache, environment=environment, stop=stop)
 

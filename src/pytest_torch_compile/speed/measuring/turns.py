@@ -210,9 +210,10 @@ def needed_by_test(memory: float) -> int:
     """Return the bytes that a speed test needs on the device if a leg of its measurement needs ``memory``.
 
     The test has its own model, and each of the two legs has a copy of the model. To confirm a change, at least one
-    process, which needs the same memory, runs beside the test's own model (``more_memory``).
+    process, which needs the same memory, runs beside the test's own model (``more_memory``). An eager leg may need
+    more than ``memory``: up to 1.7 times as much in 37 tests of this repository.
     """
-    return round(4 * memory)
+    return round((1 + 3) * memory)
 
 
 @contextmanager
