@@ -27,8 +27,8 @@ EXPLANATIONS: dict[str, str] = {
     "dtype": "a tensor's dtype changed; cast the tensor before it reaches the compiled code",
     "device": "a tensor's device changed, and torch compiles a graph for each device; move the tensor with "
     ".to(device) before the call, or allow one recompile for each device with max_recompiles",
-    "requires-grad": "a tensor's requires_grad flag changed; set it to the same value in every call (for "
-    "example with detach()), or allow one recompile with max_recompiles",
+    "requires-grad": "a tensor's requires_grad flag changed; set it to the same value in every call (for example with "
+    "detach()), or allow one recompile with max_recompiles",
     "type": "the type of an argument changed (tensor, None, number, Parameter, subclass), and torch compiles a graph "
     "for each type; always pass the same type (for example, an empty tensor instead of None), or allow the "
     "recompiles with max_recompiles",
@@ -39,6 +39,8 @@ EXPLANATIONS: dict[str, str] = {
     "autocast": "the autocast state changed; use the same state for every call",
     "threads": "the number of threads changed, but torch generates code for a fixed number of threads; set it once, "
     "before the first call (torch.set_num_threads)",
+    "concurrent-calls": "several threads called the function before it was compiled, so torch compiled a graph for "
+    "each of these calls; call the function once before the threads start, or allow the recompiles with max_recompiles",
     "deterministic": "deterministic algorithms were turned on or off; set them once, before the first call "
     "(torch.use_deterministic_algorithms)",
     "default-dtype": "the default dtype changed; set it once, before the first call (torch.set_default_dtype)",

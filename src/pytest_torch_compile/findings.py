@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
@@ -112,6 +113,14 @@ class NumericsReport:
     nondeterministic: bool = False
     ill_conditioned: int = 0
     not_compared: tuple[str, ...] = ()
+
+    @property
+    def worst_error(self) -> str:
+        """The worst error in words: ``worst error 3 times its limit at output``. The ratio is left out if it is
+        infinite, that is, if the limit is 0 or a value is not finite.
+        """
+        ratio = f" {self.worst_ratio:.2g} times its limit" if math.isfinite(self.worst_ratio) else ""
+        return f"worst error{ratio} at {self.worst_leaf}"
 
 
 @dataclass(frozen=True)

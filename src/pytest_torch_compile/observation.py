@@ -128,7 +128,8 @@ class Recompile:
     ``guards`` starts with the most informative guard. The most informative guard is the first guard whose cause did not
     occur in earlier recompiles of the same frame. If all causes occurred earlier, the most informative guard is the
     guard of the newest cache entry. If the recompiled code is the part of a function after a graph break,
-    ``after_break`` is the line of the break; otherwise, ``after_break`` is 0.
+    ``after_break`` is the line of the break; otherwise, ``after_break`` is 0. ``static_sizes`` is true if torch makes
+    no size dynamic, because of ``dynamic=False`` or a setting.
     """
 
     frame: str
@@ -137,6 +138,7 @@ class Recompile:
     call: int = 0
     compile_id: str = ""
     after_break: int = 0
+    static_sizes: bool = False
 
     @property
     def guard(self) -> str:
@@ -151,6 +153,7 @@ class EagerFallback:
 
     ``why`` is ``earlier-limit`` if a function reached the recompile limit before the observed code ran, and
     ``dispatch-mode`` if it was called under a ``TorchDispatchMode``, whose name is ``detail``. torch reports neither.
+    ``limit`` is the number of graphs at which torch stopped compiling, or 0 if torch did not report it.
     """
 
     frame: str
@@ -159,6 +162,7 @@ class EagerFallback:
     location: Location | None = None
     call: int = 0
     cause: str = ""
+    limit: int = 0
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -60,6 +62,47 @@ def test_recompiles_over_the_budget_are_found():
             pipeline(4, 5, 1)
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_that_call_a_function_before_it_is_compiled_are_named_as_the_cause(threads):
+    compiled, together = torch.compile(torch.nn.ReLU(), backend="eager"), threading.Barrier(threads)
+
+    def work(_):
+        together.wait()
+        compiled(torch.ones(4))
+
+    with pytest.raises(CompileCheckFailed) as failed, compile_guard() as seen, ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, range(threads)))
+    assert [one.guards[0].cause for one in seen.recompiles] == ["concurrent-calls"] * (threads - 1)
+    (found,) = failed.value.report.findings
+    assert "call the function once before the threads start" in found.hint and "other:" not in found.hint
+
+
+def test_threads_that_call_a_function_after_it_was_compiled_compile_nothing():
+    compiled = torch.compile(torch.nn.ReLU(), backend="eager")
+    with compile_guard() as seen, ThreadPoolExecutor(3) as pool:
+        compiled(torch.ones(4))
+        list(pool.map(lambda _: compiled(torch.ones(4)), range(6)))
+    assert len(seen.graphs) == 1
+
+
+def test_guard_that_fails_in_another_thread_keeps_its_cause():
+    with pytest.raises(CompileCheckFailed), compile_guard() as seen, ThreadPoolExecutor(1) as pool:
+        compiled = torch.compile(torch.nn.ReLU(), backend="eager")
+        compiled(torch.ones(4))
+        pool.submit(compiled, torch.ones(4, 4)).result()
+    assert [one.guards[0].cause for one in seen.recompiles] == ["rank"]
+
+
+@pytest.mark.parametrize("dynamic", [None, False])
+def test_sizes_are_called_constant_only_where_torch_could_make_them_dynamic(dynamic):
+    compiled = torch.compile(lambda x: sum(x.unbind()), backend="eager", dynamic=dynamic)
+    with pytest.raises(CompileCheckFailed) as failed, compile_guard():
+        for size in (4, 5, 6):
+            compiled(torch.ones(size, 2))
+    (found,) = failed.value.report.findings
+    assert ("requires the size to be constant" in found.hint) == (dynamic is None)
+
+
 def test_eager_fallback_after_the_recompile_limit_is_found():
     def target(x, name):
         return x * len(name)
@@ -70,6 +113,15 @@ def test_eager_fallback_after_the_recompile_limit_is_found():
             for size in range(1, 11):
                 compiled(torch.ones(2), "n" * size)
     assert [finding.kind for finding in failure.value.findings] == ["eager-fallback"]
+
+
+def test_the_limit_that_a_function_hit_is_named():
+    with torch._dynamo.config.patch(accumulated_cache_size_limit=2), pytest.raises(CompileCheckFailed) as failed:
+        with compile_guard(max_recompiles=4):
+            pipeline(4, 1, 0)
+    (found,) = failed.value.report.findings
+    reported = "currently set to" in inspect.getsource(torch._dynamo.convert_frame)  # not by torch 2.6
+    assert f"hit the recompile limit of {2 if reported else 8}:" in found.message
 
 
 def test_accepted_break_does_not_count():

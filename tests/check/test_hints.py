@@ -101,7 +101,7 @@ def test_compilation_that_raised_is_not_told_as_swallowed():
 
 
 DOING = re.compile(
-    r"[;:,] (?:make|create|use|do not|pass|mark|keep|cast|reshape|move|detach|allow|set|clone|define|check|always) ?"
+    r"[;:,] (?:make|create|use|do not|pass|mark|keep|cast|reshape|move|detach|allow|set|clone|define|check|always|call) ?"
 )
 
 

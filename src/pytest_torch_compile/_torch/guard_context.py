@@ -1,14 +1,16 @@
-"""Find recompile causes that the text of a failed guard does not show: variables of enclosing functions, and inference
-mode.
+"""Find recompile causes that the text of a failed guard does not show: variables of enclosing functions, inference
+mode, and calls from several threads.
 
 A guard on a closed-over variable looks like a guard on an argument, for example ``n == 2``. Inference mode removes
-dispatch keys from every tensor, which looks like a change to the tensor. The texts of guards were checked with torch
-2.6, 2.8, 2.11, 2.13 and 2.15.
+dispatch keys from every tensor, which looks like a change to the tensor. If several threads call a function before it
+is compiled, each call compiles a graph, although no guard fails: torch 2.15 reports an unexpected recompilation, and
+older versions report no reason. The texts were checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
 
 import linecache
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import CodeType
@@ -19,31 +21,48 @@ import torch
 from ..observation import FailedGuard, Location
 from .user_lines import function_name, is_torch
 
+_OTHER_THREAD = "another thread was compiling this function when the call started"
+_CONCURRENT = FailedGuard("", _OTHER_THREAD, "", "concurrent-calls")
+_NO_GUARD_FAILED = "Unexpected recompilation: runtime guards failed even though they passed"
 _OF_VALUES = ("python-number", "python-bool", "python-string", "python-value", "new-object")
 
 
 class GuardContext:
-    """A record of whether inference mode was on when each frame was compiled."""
+    """A record of the threads that compiled each frame, and of whether inference mode was on."""
 
     def __init__(self) -> None:
         self._inference: dict[Any, set[bool]] = {}
+        self._threads: dict[Any, set[int]] = {}
 
     def compiled(self, frame: Any) -> None:
-        """Record whether inference mode is on while a frame is compiled."""
+        """Record this thread, and whether inference mode is on, while a frame is compiled."""
         self._inference.setdefault(frame, set()).add(torch.is_inference_mode_enabled())
+        self._threads.setdefault(frame, set()).add(threading.get_ident())
+
+    def of_unreported(self, frame: Any, entry: str) -> tuple[FailedGuard, ...]:
+        """Return the cause of a recompile for which torch reported no reason, or an empty tuple if the cause is
+        unknown. ``entry`` is dynamo's name for the graph that was not reused.
+        """
+        return (replace(_CONCURRENT, entry=entry),) if self._was_compiled_in_another_thread(frame) else ()
+
+    def _was_compiled_in_another_thread(self, frame: Any) -> bool:
+        return bool(self._threads.get(frame, set()) - {threading.get_ident()})
 
     def explained(
         self, frame: Any, name: str, location: Location | None, failed: Sequence[FailedGuard]
     ) -> tuple[FailedGuard, ...]:
         """Return the guards in ``failed``, with a corrected ``cause`` for each guard whose text does not show the real
-        cause.
+        cause. A reason that names no guard is replaced if the cause is known.
         """
         other_mode = torch.is_inference_mode_enabled() not in self._inference.get(frame, {False, True})
         of_values = any(guard.cause in _OF_VALUES for guard in failed)
         users = location is not None and not is_torch(location.file)
         enclosing = _enclosing_variables(location, name) if location and users and of_values else set()
+        other_thread = self._was_compiled_in_another_thread(frame)
         return tuple(
-            replace(guard, cause="inference-mode")
+            replace(_CONCURRENT, entry=guard.entry)
+            if other_thread and guard.text.startswith(_NO_GUARD_FAILED)
+            else replace(guard, cause="inference-mode")
             if guard.cause == "dispatch-keys" and other_mode
             else replace(guard, cause="closure")
             if guard.cause in _OF_VALUES and guard.names in enclosing

@@ -34,6 +34,7 @@ from .collectives import GRAPHS, collectives, is_distributed
 from .compiled_before import isolated_region
 from .counters import OUTCOMES, cudagraph_skips, event_counts
 from .cudagraphs import CudagraphCounts, cuda_is_there, watching
+from .dynamic import sizes_become_dynamic
 from .graph_text import graph_ops
 from .guard_context import GuardContext
 from .stack import CodeKey, Running, compiled_now, inlined_now, whole_stack
@@ -41,6 +42,7 @@ from .trace_log import TraceListener, listen, listen_no_more, not_captured
 from .user_lines import function_name, is_library, is_torch, resumed_at
 
 _LIMIT = re.compile(r"recompile[ _]?limit|cache_size_limit|RecompileLimit", re.I)
+_LIMIT_SET_TO = re.compile(r"cache size limit \(currently set to (\d+)\)")
 _BREAK_ERRORS = ("Unsupported", "SkipFrame", "UserError", "StepUnsupported", "UncapturedHigherOrderOpError")
 _CACHE_EVENT = re.compile(r"^(?P<cache>fx_graph|aotautograd)_cache_(?P<outcome>hit|miss|bypass)$")
 # In Inductor's code: a product in a Triton kernel, the name of a kernel that is made from a template, and CUTLASS.
@@ -200,7 +202,11 @@ class TraceObserver(TraceListener):
         if key in self._pending:
             self._add_recompile(key, self._guard_context.explained(key[:2], name, location, self._pending.pop(key)))
         elif first != key and any(graph.compile_id == _compile_id(first) for graph in self.seen.graphs):
-            self._unobservable(f"compilation {_compile_id(key)} is a recompile, but torch did not report its reason")
+            if failed := self._guard_context.of_unreported(key[:2], _compile_id(first)):
+                self._add_recompile(key, failed)
+            else:
+                missing = f"compilation {_compile_id(key)} is a recompile, but torch did not report its reason"
+                self._unobservable(missing)
         self._guard_context.compiled(key[:2])
 
     def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:
@@ -223,7 +229,8 @@ class TraceObserver(TraceListener):
         if frame == TARGET_FRAME:
             location = None
         failed, after = self._most_telling_first(key[:2], failed), resumed_at(self._names.get(key[:2], ""))
-        self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key), after))
+        static = not sizes_become_dynamic()
+        self.seen.recompiles.append(Recompile(frame, location, failed, self.call, _compile_id(key), after, static))
 
     def _most_telling_first(self, frame: Any, failed: tuple[FailedGuard, ...]) -> tuple[FailedGuard, ...]:
         """Move the guard that explains the recompile to the front. This guard is the first guard whose cause did not
@@ -336,7 +343,9 @@ class TraceObserver(TraceListener):
             failed = self._guard_context.explained(key[:2], name, location, failed)
             detail = failed[0].text if failed else reason.splitlines()[0] if reason else ""
             cause = failed[0].cause if failed else ""
-            self.seen.fallbacks.append(EagerFallback(frame, "recompile-limit", detail, location, self.call, cause))
+            limit = int(found[1]) if (found := _LIMIT_SET_TO.search(reason)) else 0
+            fallback = EagerFallback(frame, "recompile-limit", detail, location, self.call, cause, limit)
+            self.seen.fallbacks.append(fallback)
         elif kind in _BREAK_ERRORS and key not in self._broken and key in self._error_texts:
             # Before 2.9, a frame that is skipped, for example because of a break in a try block, is reported only here.
             # A frame that is rejected before its first instruction is traced, for example a function that vmap calls

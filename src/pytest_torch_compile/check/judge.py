@@ -39,7 +39,7 @@ class Conditions:
     requested. ``deviations`` are settings that differ from torch's defaults; if a deviation caused a finding, the
     finding mentions the deviation. If ``expects_graphs`` is false, it is not a finding that nothing was compiled:
     everything may have been compiled before the run, or every call is expected to raise an exception. If ``warm`` is
-    true, every graph must come from the compile cache. ``dynamic`` is the ``dynamic`` argument of ``torch.compile``.
+    true, every graph must come from the compile cache. ``dynamic`` tells whether all sizes are dynamic from the start.
 
     ``stopped_at`` is set if a first run with ``fullgraph=True`` failed, and the observations are from a second run
     without ``fullgraph=True``: it is the line at which the first run failed. It is None if this torch version captures
@@ -53,7 +53,7 @@ class Conditions:
     deviations: Sequence[Deviation] = ()
     expects_graphs: bool = True
     warm: bool = False
-    dynamic: bool | None = None
+    dynamic: bool = False
     stopped_at: Location | None = None
     stances: Sequence[Deviation] = ()
 
@@ -69,7 +69,7 @@ def judge(seen: Observation, budget: Budget, run: Conditions) -> list[Finding]:
         if fallback.why == "dispatch-mode":
             findings.append(_ran_under_mode(fallback))
         else:
-            findings += caused([_fallback(fallback, run.torch_limit)], run.deviations, LIMITS)
+            findings += caused([_fallback(fallback, fallback.limit or run.torch_limit)], run.deviations, LIMITS)
     if not run.compile_failed:
         setting = first_of(run.deviations, SWALLOWS)
         findings += [_compile_error(error, setting) for error in seen.errors]
@@ -109,7 +109,7 @@ def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget, stopped_at: Loca
     return findings
 
 
-def _recompiles(recompiles: Sequence[Recompile], allowed: int, dynamic: bool | None) -> Finding:
+def _recompiles(recompiles: Sequence[Recompile], allowed: int, dynamic: bool) -> Finding:
     causes = Counter(recompile.guards[0].cause for recompile in recompiles if recompile.guards)
     if _constant_sizes(recompiles, dynamic):
         causes = Counter({"constant-size" if cause == "size" else cause: n for cause, n in causes.items()})
@@ -129,15 +129,14 @@ def _recompiles(recompiles: Sequence[Recompile], allowed: int, dynamic: bool | N
     )
 
 
-def _constant_sizes(recompiles: Sequence[Recompile], dynamic: bool | None) -> bool:
+def _constant_sizes(recompiles: Sequence[Recompile], dynamic: bool) -> bool:
     """Return whether the code requires constant sizes, in which case marking dimensions as dynamic does not help.
 
     torch makes a dimension dynamic when its size first causes a recompile or, with dynamic=True, from the start. If the
     size of a dynamic dimension causes a recompile, the code requires a constant size.
     """
-    if dynamic is False:
-        return False
-    failed = [(one.frame, one.guards[0]) for one in recompiles if one.guards and one.guards[0].cause == "size"]
+    dynamic_later = [one for one in recompiles if one.guards and not one.static_sizes]
+    failed = [(one.frame, one.guards[0]) for one in dynamic_later if one.guards[0].cause == "size"]
     # With isolate_recompiles=True, a change of size causes a recompile in each compiled object, which counts once here.
     of_size = {(frame, guard.names, guard.text) for frame, guard in failed}
     changed = Counter((frame, names, text.partition(" expected ")[0]) for frame, names, text in of_size)

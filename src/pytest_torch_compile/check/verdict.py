@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from .. import advice
 from .._torch import support
-from .._torch.dynamic import sizes_become_dynamic
 from .._torch.user_lines import error_location
 from ..budget import Budget
 from ..findings import Finding, merged_over_calls
@@ -33,7 +32,7 @@ def findings_of(check: Check, run: ComparedRun) -> list[Finding]:
         deviations=run.deviations,
         expects_graphs=not all(call.exceptions for call in work.calls),
         warm=check.warm,
-        dynamic=False if compiling.dynamic is None and not sizes_become_dynamic() else compiling.dynamic,
+        dynamic=compiling.dynamic is True,
         stopped_at=error_location(refused) if refused is not None else None,
         stances=tuple(run.stances.values()),
     )

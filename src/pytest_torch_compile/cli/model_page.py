@@ -52,7 +52,7 @@ def _numerics(report: CompileReport) -> str:
     if not numerics.worst_ratio:
         text = f"{tensors} compared, equal to eager"
     else:
-        text = f"{tensors} compared, worst error {numerics.worst_ratio:.2g} times the limit, at {numerics.worst_leaf}"
+        text = f"{tensors} compared, {numerics.worst_error}"
     if numerics.reference != Reference.NOT_NEEDED.value:
         text += f", reference: {numerics.reference}"
     skipped = ", ".join(numerics.not_compared)

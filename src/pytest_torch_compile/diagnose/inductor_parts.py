@@ -59,7 +59,7 @@ def _switches(subject: Subject) -> Iterator[str]:
             fault = subject.report.fault
             subject.report.fault = replace(fault, switch=fault.switch or name)
             numerics = report.numerics
-            error = f"worst error {numerics.worst_ratio:.2g} times its limit" if numerics.leaves else "no finding"
+            error = numerics.worst_error if numerics.leaves else "no finding"
             yield f"tried: options={{{name!r}: {value!r}}}: {error}. The result is correct without {part}"
 
 

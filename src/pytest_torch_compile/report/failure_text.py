@@ -98,7 +98,7 @@ def _summary(report: CompileReport) -> str:
     if numerics.leaves and not numerics.worst_ratio:
         parts.append(f"{count(numerics.leaves, 'tensor')} equal to eager")
     elif numerics.leaves:
-        parts.append(f"worst error {numerics.worst_ratio:.2g} times its limit at {numerics.worst_leaf}")
+        parts.append(numerics.worst_error)
         if numerics.reference != Reference.NOT_NEEDED.value:
             parts.append(f"reference: {numerics.reference}")
         if numerics.ill_conditioned:
