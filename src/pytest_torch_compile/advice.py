@@ -1,4 +1,6 @@
-"""The advice in ``fix:`` lines. Advice that mentions private torch names is in _torch/hints."""
+"""The advice in ``fix:`` lines. Advice about failed guards is in guard_advice, and advice that mentions private torch
+names in _torch/hints.
+"""
 
 from __future__ import annotations
 
@@ -9,66 +11,6 @@ from ._torch.hints import MAY_FAIL_IN_EAGER, MAY_FOLLOW, RAISED_IN_CODE, dynamic
 from ._torch.hints import SEE_CACHE_BYPASS as SEE_CACHE_BYPASS
 from ._torch.hints import SURFACE_ERRORS as SURFACE_ERRORS
 from .observation import GraphBreak
-
-# Fixes for recompiles and eager fallbacks, by the kind of guard that failed.
-EXPLANATIONS: dict[str, str] = {
-    "size": "a tensor size changed; mark the dimension as dynamic (dynamic_dims=...), compile with dynamic=True, or "
-    "pad to a fixed set of sizes",
-    "constant-size": "a tensor size changed, and the code requires the size to be constant (a Python loop over the "
-    "dimension, int(size), or a comparison of the size with a number), so dynamic=True and dynamic_dims do not help; "
-    "set TORCH_LOGS=+dynamic to find the line and rewrite it, pad to a fixed set of sizes, or allow one recompile for "
-    "each size with max_recompiles",
-    "size-0-or-1": "torch specializes on sizes 0 and 1, and compiles a separate graph for each of them, even "
-    "with dynamic=True; allow one recompile for each, or avoid these sizes",
-    "duck-shape": "two dimensions had the same size in the first call, so torch assumed that they are always equal "
-    "(duck shaping); use different sizes in the first call, or mark both dimensions as dynamic",
-    "stride": "a tensor's memory layout changed; make the tensor contiguous, or always pass the same memory format",
-    "rank": "a tensor's number of dimensions changed; reshape the tensor before it reaches the compiled code",
-    "dtype": "a tensor's dtype changed; cast the tensor before it reaches the compiled code",
-    "device": "a tensor's device changed, and torch compiles a graph for each device; move the tensor with "
-    ".to(device) before the call, or allow one recompile for each device with max_recompiles",
-    "requires-grad": "a tensor's requires_grad flag changed; set it to the same value in every call (for example with "
-    "detach()), or allow one recompile with max_recompiles",
-    "type": "the type of an argument changed (tensor, None, number, Parameter, subclass), and torch compiles a graph "
-    "for each type; always pass the same type (for example, an empty tensor instead of None), or allow the "
-    "recompiles with max_recompiles",
-    "dispatch-keys": "a tensor was created in a different mode (such as inference mode) or is a wrapper subclass; "
-    "create all inputs in the same way, or clone() inference tensors outside inference mode before the call",
-    "grad-mode": "grad mode changed; use the same grad mode (torch.no_grad()) for every call",
-    "inference-mode": "inference mode changed; use the same mode for every call",
-    "autocast": "the autocast state changed; use the same state for every call",
-    "threads": "the number of threads changed, but torch generates code for a fixed number of threads; set it once, "
-    "before the first call (torch.set_num_threads)",
-    "concurrent-calls": "several threads called the function before it was compiled, so torch compiled a graph for "
-    "each of these calls; call the function once before the threads start, or allow the recompiles with max_recompiles",
-    "deterministic": "deterministic algorithms were turned on or off; set them once, before the first call "
-    "(torch.use_deterministic_algorithms)",
-    "default-dtype": "the default dtype changed; set it once, before the first call (torch.set_default_dtype)",
-    "global-state": "a global setting of torch changed, and the compiled code is valid only for the earlier value; "
-    "set it once, before the first call",
-    "train-or-eval": "the module switched between train() and eval(), and torch compiles a graph for each mode; "
-    "allow one recompile with max_recompiles, or check train() and eval() separately",
-    "length": "the length or the keys of a container changed; always pass the same structure, or pass a tensor instead",
-    "new-object": "a different object (function, module or None) was passed, and the graph is valid only for the "
-    "first object; create the object once, outside the call, and always pass the same object",
-    "closure": "a variable of an enclosing function changed, and its value is part of the graph; pass it as an "
-    "argument (as a tensor if it is a number), or do not change it between calls",
-    "global": "a global variable changed, and its value is part of the graph; pass it as an argument (as a "
-    "tensor if it is a number), or set it once, before the first call",
-    "python-number": "a Python number changed; pass it as a tensor, or mark it as dynamic",
-    "python-bool": "a Python flag changed, and torch compiles a graph for each value; allow one recompile for it "
-    "with max_recompiles, or replace it with a tensor and torch.where",
-    "python-string": "a Python string changed, and torch compiles a graph for each value; keep it out of compiled "
-    "code (for example, use it before the call to choose the function or tensor), or allow one "
-    "recompile for each value with max_recompiles",
-    "python-value": "a Python value (a dtype, a device, ...) changed, and torch compiles a graph for each value; do "
-    "not change it between calls, or allow one recompile for each value with max_recompiles",
-    "new-code": "torch compiled a new function object from the same source line; define the function once, outside "
-    "the call",
-    "new-backend": "a different backend object was used; create one backend callable and use it for every compilation",
-    "dynamic-mark": "the dimensions marked as dynamic changed; mark the same dimensions of this tensor in every call",
-    "other": "the guard above shows which value changed; do not change it between calls, or pass it as a tensor",
-}
 
 # Fixes for graph breaks, by category.
 BREAK_HINTS = {
@@ -96,8 +38,9 @@ NUMPY_NUMBER = (
     "int(...)"
 )
 DEPENDS_ON_DATA = (
-    "with fullgraph=True, torch stops at a line that uses the value or the size of this op's output; replace the "
-    "Python branch on that line with torch.cond or torch.where, or declare the branch's outcome with torch._check(...)"
+    "with fullgraph=True, torch stops at a line that uses the value or the size of this op's output; if this value "
+    "does not depend on data, compute it without a tensor (for example, list(range(n))); otherwise replace the Python "
+    "branch on that line with torch.cond or torch.where, or declare its outcome with torch._check(...)"
 )
 OTHER_BREAKS_FIRST = (
     "remove the break at that line first; fullgraph=True can then compile this op without a graph break"
@@ -180,6 +123,10 @@ LOOK_FOR_A_DEFECT = (
 CHECK_IN_FLOAT64 = "check the code in float64"
 LOST_WRITE = "return the new value instead of writing it in place, or write it to the tensor itself with copy_()"
 UNEXPECTED_WRITE = "clone the tensor before passing it to the compiled function"
+ONLY_COMPILED_WRITES = (
+    "look for code that writes to this tensor only while it is compiled (torch.compiler.is_compiling()), or that "
+    f"undoes the write only in eager; if you find none, {FIND_STAGE}"
+)
 ONE_SIDED_GRADIENT = (
     "this gradient exists in only one of the two runs (eager and compiled); look for detach(), no_grad() or unused "
     f"branches near this tensor; if there are none, {FIND_STAGE}"
@@ -207,6 +154,20 @@ ALIASING = (
 RANDOM_STREAM = (
     "compiled code drew different random numbers; look for seeds set inside the compiled code, or for custom "
     "random ops. tolerances=Tolerances(rng=False) turns this comparison off"
+)
+_REWRITE_OR_MOVE = "rewrite the code above, or move it out of the compiled function"
+RAISED_BY = {
+    "dynamo": "dynamo raised this exception while it traced the code, so other backends do not help; "
+    f"{_REWRITE_OR_MOVE}",
+    "the backend": "the backend raised this exception after dynamo had traced the code, so look for the cause there",
+    "AOTAutograd": "AOTAutograd raised this exception, which runs after dynamo and before the backend's compiler; with "
+    f"backend='eager', torch compiles without it. {_REWRITE_OR_MOVE.capitalize()}",
+    "Inductor": "Inductor raised this exception; with backend='aot_eager', torch compiles without it. "
+    f"{_REWRITE_OR_MOVE.capitalize()}",
+}
+NO_DOUBLE_BACKWARD = (
+    "torch.compile cannot differentiate a compiled backward pass; compute the first derivative inside the compiled "
+    "function with torch.func.grad or torch.func.vjp, or run the code that needs second derivatives eagerly"
 )
 ONLY_COMPILED_RAISES = "try backend='eager' to find out whether tracing or the backend raises the exception"
 _ONLY_TRACED = (
@@ -363,11 +324,6 @@ def after_breaks(places: Sequence[str]) -> str:
     shown = ", ".join(places[:3]) + (f" and {len(places) - 3} more lines" if len(places) > 3 else "")
     why = "so the code after each break is compiled separately, with guards on all its inputs"
     return f"the graph breaks at {shown}, {why}. Remove the breaks first"
-
-
-def for_guard(cause: str) -> str:
-    """Return the fix for the kind of guard that failed."""
-    return f"{cause}: {EXPLANATIONS[cause]}"
 
 
 def loosen(path: str) -> str:

@@ -179,3 +179,73 @@ def breaks_in_a_loop(x):
 def test_skipped_function_is_named():
     (found,) = findings(breaks_in_a_loop, torch.ones(3), fullgraph=False)[:1]
     assert "torch skipped breaks_in_a_loop, so all of breaks_in_a_loop runs eagerly" in found.evidence
+
+
+def test_stage_that_raised_is_named_with_its_line():
+    from torch._inductor.graph import GraphLowering
+
+    with pytest.MonkeyPatch.context() as patch, torch._inductor.config.patch(force_disable_caches=True):
+        patch.setattr(GraphLowering, "codegen", None)
+        (found,) = findings(lambda x: x + 1, torch.ones(4), backend="inductor")
+    assert "torch was at torch/_inductor/graph.py" in found.evidence
+    assert "Inductor raised this exception" in found.hint and "backend='eager'" not in found.hint
+
+
+def test_op_that_refuses_its_arguments_only_while_it_is_traced_is_told_that_no_backend_helps():
+    def target(x):
+        return x.view(7) if torch.compiler.is_compiling() else x
+
+    (found,) = findings(target, torch.ones(4), backend="aot_eager")
+    assert found.kind == "compile-error" and "dynamo raised this exception" in found.hint
+
+
+def test_gradient_of_a_compiled_gradient_is_told_to_use_torch_func():
+    inner = torch.compile(lambda x: (x * 2).sum(), backend="aot_eager")
+
+    def target(x):
+        y = inner(x.sin())
+        (slope,) = torch.autograd.grad(y, x, create_graph=True)
+        return slope.sum()
+
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_compile(
+            target,
+            torch.ones(3, requires_grad=True),
+            backend="aot_eager",
+            train=True,
+            fullgraph=False,
+            max_graph_breaks=9,
+        )
+    assert any("torch.func.grad" in found.hint for found in failed.value.report.findings)
+
+
+class WritesWhenCompiled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(2))
+
+    def forward(self, x):
+        if torch.compiler.is_compiling():
+            self.total += 1
+        return x * 2
+
+
+def test_buffer_that_only_compiled_code_writes_is_not_told_to_clone_an_argument():
+    (found,) = findings(WritesWhenCompiled(), torch.ones(2))
+    assert found.kind == "mutation" and "is_compiling()" in found.hint and "before passing it" not in found.hint
+
+
+def helper(y):
+    return y * 2
+
+
+def test_guard_of_a_function_that_the_target_calls_is_shown_with_its_name():
+    calls = [call(torch.ones(8), 4), call(torch.ones(8), 5)]
+    helped = torch.compile(helper, backend="eager", dynamic=False)
+
+    def target(x, rows):
+        return helped(x[:rows])
+
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_compile(target, calls=calls, backend="eager", compile=lambda t: t, diagnose="off")
+    assert failed.value.report.calls[1].guard.startswith("in helper: tensor 'y' size mismatch")

@@ -26,7 +26,8 @@ class ComparedRun(Watched):
     """The compiled run of all calls, and the comparison of each call with the eager run.
 
     ``compile_error`` is the exception with which torch failed to compile the target, and ``refused`` the exception of
-    a first run with ``fullgraph=True``, if this is a second run without it. ``expected`` maps the numbers of calls to
+    a first run with ``fullgraph=True``, if this is a second run without it. ``raised`` is the last exception that
+    compiled code raised, if eager code did not raise one. ``expected`` maps the numbers of calls to
     the exceptions that they are expected to raise.
     """
 
@@ -34,6 +35,7 @@ class ComparedRun(Watched):
     comparisons: list[Comparison] = field(default_factory=list)
     compile_error: BaseException | None = None
     refused: BaseException | None = None
+    raised: BaseException | None = None
     expected: dict[int, BaseException] = field(default_factory=dict)
     not_restorable: list[str] = field(default_factory=list)
 
@@ -95,6 +97,7 @@ def _run_compiled(eager: Eager, check: Check, box: Sandbox) -> ComparedRun:
             run.comparisons.append(compared_exceptions(work.calls[index], *compared))
             run.expected |= {index + 1: expected.error} if expected.error else {}
             continue
+        run.raised = actual.error if expected.error is None else None
         run.compile_error = compile_error(expected, actual)
         if run.compile_error is not None:
             break

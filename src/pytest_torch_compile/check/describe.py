@@ -24,7 +24,7 @@ from ..findings import CallReport
 from ..legs.calls import Call
 from ..legs.targets import Factory, argument_names, called_function, device_of, modules_of
 from ..numerics import flatten
-from ..observation import Location, Observation
+from ..observation import Location, Observation, Recompile
 from ..report import safe_text
 
 _DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64"}
@@ -49,13 +49,21 @@ def definition(target: Any) -> Location | None:
     """Return the location of the target's definition, for findings that have no source line; None if the target is not
     written in Python.
     """
+    file, line, source = _source(target)
+    return Location(file, line, target_name(target), source[0].strip()) if source else None
+
+
+def _source(target: Any) -> tuple[str, int, list[str]]:
+    """Return the file, the number of the first line and the lines of the target's source. There are no lines if the
+    target is not written in Python.
+    """
     function = type(target).forward if is_a(target, torch.nn.Module) else called_function(target)
     try:
         function = inspect.unwrap(function)
         lines, line = inspect.getsourcelines(function)
-        return Location(inspect.getsourcefile(function) or "", line, target_name(target), lines[0].strip())
+        return inspect.getsourcefile(function) or "", line, lines
     except (OSError, TypeError):
-        return None
+        return "", 0, []
 
 
 def located(seen: Observation, target: Any, calls: Sequence[Call] = ()) -> None:
@@ -74,7 +82,9 @@ def located(seen: Observation, target: Any, calls: Sequence[Call] = ()) -> None:
             graph_break.fingerprint = fingerprint(place, graph_break.category)
             graph_break.module, graph_break.installed = module_of(place.file), is_library(place.file)
     seen.recompiles[:] = [r if _is_users(r.location) else replace(r, location=place) for r in seen.recompiles]
-    seen.errors[:] = [e if _is_users(e.location) else replace(e, location=place) for e in seen.errors]
+    # torch wraps functions such as an optimizer's ``step``, and the wrapper's name means nothing to users.
+    named = {"location": place, "frame": place.function} if place is not None else {"location": None}
+    seen.errors[:] = [e if _is_users(e.location) else replace(e, **named) for e in seen.errors]
     seen.fallbacks[:] = [f if _is_users(f.location) else replace(f, location=place) for f in seen.fallbacks]
 
 
@@ -131,7 +141,7 @@ def call_row(index: int, call: Call, seen: Observation, target: Any, *, raised: 
     elif now.fallbacks:
         outcome, guard = "eager (recompile limit)", now.fallbacks[0].detail
     elif now.recompiles:
-        outcome, guard = "recompiled", now.recompiles[0].guard
+        outcome, guard = "recompiled", _guard_text(now.recompiles[0], target)
     elif now.graphs:
         outcome, guard = f"compiled, {len(now.graphs)} graph{'s' if len(now.graphs) != 1 else ''}", ""
     elif not seen.graphs:
@@ -139,6 +149,17 @@ def call_row(index: int, call: Call, seen: Observation, target: Any, *, raised: 
     else:
         outcome, guard = "reused" if not seen.fallbacks else "reused or eager", ""
     return CallReport(call.label or f"call {index + 1}", shapes_text(call, target), outcome, guard)
+
+
+def _guard_text(recompile: Recompile, target: Any) -> str:
+    """Return the guard that failed, with the name of the function if the guard is about the arguments of a function
+    that the target calls.
+    """
+    file, first, lines = _source(target)
+    place = recompile.location
+    if place is None or is_torch(place.file) or (place.file == file and first <= place.line < first + len(lines)):
+        return recompile.guard
+    return f"in {recompile.frame}: {recompile.guard}"
 
 
 def device_name(target: Any, call: Call) -> str:

@@ -12,6 +12,7 @@ from .._torch.breaks import CAPTURED_BY_FULLGRAPH, OTHER
 from .._torch.causes import LIMITS, STANCE, SWALLOWS, SWITCHED_OFF, caused, first_of
 from ..budget import Budget
 from ..findings import Finding
+from ..guard_advice import for_guard
 from ..observation import (
     CompileError,
     CudagraphRuns,
@@ -116,7 +117,7 @@ def _recompiles(recompiles: Sequence[Recompile], allowed: int, dynamic: bool) ->
     resumed = [(one.location, one.after_break) for one in recompiles if one.after_break and one.location]
     broken = list(dict.fromkeys(replace(location, line=line).shown() for location, line in resumed))
     hints = [advice.after_breaks(broken)] if broken else []
-    hints += [advice.for_guard(cause) for cause, _ in causes.most_common()]
+    hints += [for_guard(cause) for cause, _ in causes.most_common()]
     return Finding(
         "recompile",
         f"{count(len(recompiles), 'recompile')}, {allowed} allowed",
@@ -166,7 +167,7 @@ def _fallback(fallback: EagerFallback, limit: int) -> Finding:
     else:
         hit = f"{fallback.frame} hit the recompile limit of {limit}"
         message = f"{hit}: from now on, calls that match no graph run eagerly"
-        detail, hint = f"last failed guard: {fallback.detail}", advice.for_guard(fallback.cause or "other")
+        detail, hint = f"last failed guard: {fallback.detail}", for_guard(fallback.cause or "other")
         hint += f". Above {limit} graphs, torch falls back to eager regardless of the budget"
     calls = (fallback.call,) if fallback.call else ()
     return Finding("eager-fallback", message, fallback.location, detail, hint, calls=calls, subject=fallback.frame)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from .. import advice
 from .._torch import support
 from .._torch.causes import LIMITS, REFUSES_RECOMPILES, caused
 from .._torch.deviations import deviations
+from .._torch.error_stage import raised_at
 from .._torch.error_text import error_summary, usage_error
 from .._torch.guards import parse_guard, readable
 from .._torch.machine_faults import machine_fault
 from .._torch.object_text import message_of
 from .._torch.user_lines import error_location
 from ..findings import CompileUsageError, Finding
+from ..guard_advice import for_guard
 from ..numerics import CallRecord
 from ..observation import Deviation, Location, Observation
 
@@ -101,7 +104,7 @@ def error_findings(
     if support.is_recompile_limit(error):
         message = f"the recompile limit of {support.recompile_limit()} was hit"
         last = re.search(r"last reason: (.+)", message_of(error))
-        hint = advice.for_guard(parse_guard(last[1]).cause if last else "other")
+        hint = for_guard(parse_guard(last[1]).cause if last else "other")
         hit = Finding("eager-fallback", message, location, error_summary(error), hint)
         return caused([hit], deviations, LIMITS)
     if support.is_constraint_violation(error):
@@ -114,7 +117,15 @@ def error_findings(
         return [Finding("graph-break", message, location, _evidence(error, error), advice.NO_FULLGRAPH)]
     inner = support.user_error(error)
     message = f"compilation raised {type(inner).__name__}"
-    return [Finding("compile-error", message, location, _evidence(error, inner), advice.FIND_STAGE)]
+    return [with_stage(Finding("compile-error", message, location, _evidence(error, inner), advice.FIND_STAGE), error)]
+
+
+def with_stage(finding: Finding, error: BaseException) -> Finding:
+    """Add the stage of torch.compile that raised ``error`` to a finding about this exception."""
+    if finding.kind != "compile-error" or finding.hint != advice.FIND_STAGE or (raised := raised_at(error)) is None:
+        return finding
+    evidence = f"{finding.evidence}\ntorch was at {raised.place}" if raised.place else finding.evidence
+    return replace(finding, evidence=evidence, hint=advice.RAISED_BY[raised.stage])
 
 
 def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from .. import advice
 from .._torch.late_compilations import LateCompilations
 from ..findings import CompileUsageError, Finding
+from ..guard_advice import for_guard
 from ..observation import LateCompilation, Observation, is_late
 from ..report.failure_text import count, numbered
 
@@ -60,7 +61,7 @@ def _late(events: Sequence[LateCompilation], seen: Observation) -> Finding:
     first, total = events[0], len(events)
     failed = {recompile.compile_id: recompile.guards[0] for recompile in seen.recompiles if recompile.guards}
     guards = [failed.get(event.compile_id) for event in events]
-    hints = [advice.for_guard(cause) for cause in dict.fromkeys(guard.cause for guard in guards if guard)]
+    hints = [for_guard(cause) for cause in dict.fromkeys(guard.cause for guard in guards if guard)]
     what = f"{first.what} {first.frame}".strip()
     lines = [_described(event, guard.text if guard else "") for event, guard in zip(events, guards, strict=True)]
     return Finding(

@@ -16,7 +16,7 @@ from .both_legs import ComparedRun
 from .counted_limits import limit_findings
 from .expected_exceptions import given_up
 from .judge import Conditions, judge
-from .leg_errors import error_findings, without_failed_compilations
+from .leg_errors import error_findings, with_stage, without_failed_compilations
 from .steady import steady_findings
 from .watching import Watched
 
@@ -41,6 +41,8 @@ def findings_of(check: Check, run: ComparedRun) -> list[Finding]:
     breaks = {b.fingerprint for b in seen.graph_breaks}
     all_accepted = bool(breaks) and breaks <= set(budget.accepted_breaks)
     error = run.compile_error or (run.refused if not judged and not all_accepted else None)
+    if run.raised is not None:
+        judged = [with_stage(finding, run.raised) for finding in judged]
     if error is not None:
         # The trace describes the same failure more precisely, with its location.
         known = {finding.kind for finding in judged}

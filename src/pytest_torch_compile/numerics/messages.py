@@ -74,9 +74,11 @@ def value_finding(
 
 
 def _value_hint(kind: FindingKind, write: Write, worst: LeafVerdict) -> str:
+    if write == "lost":
+        return advice.LOST_WRITE
     if write:
-        return advice.LOST_WRITE if write == "lost" else advice.UNEXPECTED_WRITE
-    if kind == "state":
+        return advice.UNEXPECTED_WRITE if worst.path.startswith("argument") else advice.ONLY_COMPILED_WRITES
+    if kind == "state" and not worst.path.endswith(".grad"):
         return advice.keep_out_of_state(worst.path)
     if kind != "numerics":
         return advice.FIND_STAGE
@@ -168,7 +170,8 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
         evidence, hint = error_summary(left), advice.ONLY_EAGER_RAISES
     elif right is not None:
         message = f"compiled code raises {type(right).__name__}{where}, but eager does not"
-        evidence, hint = error_summary(right), advice.ONLY_COMPILED_RAISES
+        evidence = error_summary(right)
+        hint = advice.NO_DOUBLE_BACKWARD if "double backward" in evidence else advice.ONLY_COMPILED_RAISES
     else:
         return []
     return [Finding("exception", message, evidence=evidence, hint=hint, calls=(eager.number,))]
