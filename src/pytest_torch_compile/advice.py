@@ -159,7 +159,7 @@ _REWRITE_OR_MOVE = "rewrite the code above, or move it out of the compiled funct
 RAISED_BY = {
     "dynamo": "dynamo raised this exception while it traced the code, so other backends do not help; "
     f"{_REWRITE_OR_MOVE}",
-    "the backend": "the backend raised this exception after dynamo had traced the code, so look for the cause there",
+    "the backend": "dynamo traced the code, and then the backend raised this exception; look for the cause in the backend",
     "AOTAutograd": "AOTAutograd raised this exception, which runs after dynamo and before the backend's compiler; with "
     f"backend='eager', torch compiles without it. {_REWRITE_OR_MOVE.capitalize()}",
     "Inductor": "Inductor raised this exception; with backend='aot_eager', torch compiles without it. "
