@@ -159,9 +159,10 @@ _REWRITE_OR_MOVE = "rewrite the code above, or move it out of the compiled funct
 RAISED_BY = {
     "dynamo": "dynamo raised this exception while it traced the code, so other backends do not help; "
     f"{_REWRITE_OR_MOVE}",
-    "the backend": "dynamo traced the code, and then the backend raised this exception; look for the cause in the backend",
-    "AOTAutograd": "AOTAutograd raised this exception, which runs after dynamo and before the backend's compiler; with "
-    f"backend='eager', torch compiles without it. {_REWRITE_OR_MOVE.capitalize()}",
+    "the backend": "dynamo traced the code, and then the backend raised this exception; look for the cause in the "
+    "backend",
+    "AOTAutograd": "AOTAutograd, which runs after dynamo, raised this exception; with backend='eager', torch compiles "
+    f"without it. {_REWRITE_OR_MOVE.capitalize()}",
     "Inductor": "Inductor raised this exception; with backend='aot_eager', torch compiles without it. "
     f"{_REWRITE_OR_MOVE.capitalize()}",
 }
