@@ -11,7 +11,7 @@ from .. import advice
 from .._torch.error_text import error_summary
 from .._torch.object_text import message_of
 from ..findings import Finding, FindingKind
-from ..report.failure_text import digits_apart, number
+from ..report.failure_text import MEASURED_AGAINST, digits_apart, number
 from .aliasing import aliasing_differences
 from .leaves import LeafVerdict
 from .metadata import MetadataDifference
@@ -100,7 +100,7 @@ def _evidence(worst: LeafVerdict, leaves: Sequence[LeafVerdict], fp64_ran: bool 
     elif worst.rule == "fp64":
         runs = f", or of the largest error in {worst.perturbed_runs} eager runs with perturbed rounding"
         limit = f"the limit is a multiple of the eager run's error{runs if worst.perturbed_runs else ''}"
-        lines.append(f"errors are measured against an eager fp64 run; {limit}")
+        lines.append(f"{MEASURED_AGAINST} an eager fp64 run; {limit}")
     elif worst.rule == "spread":
         lines.append(
             "two eager runs differ in this value; the limit is a multiple of the difference between these runs"

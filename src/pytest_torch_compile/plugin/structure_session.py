@@ -16,7 +16,7 @@ from ..baselines import structure
 from ..disk import remove_leftovers
 from ..events import listening
 from ..findings import CompileCheckFailed, CompileReport
-from ..report.failure_text import finding_text
+from ..report.failure_text import finding_texts
 from ..report.safe_text import shell, terminal
 from . import payload, torchrun, unwritten
 from .usage import shows_existing
@@ -82,7 +82,7 @@ class StructureSession:
             stored.entries[test], entry, lambda name, how_many: graph_break_finding(breaks[name], how_many)
         )
         if findings:
-            lines = [finding_text(number, finding) for number, finding in enumerate(findings, 1)]
+            lines = finding_texts(findings)
             hint = f"If this is intended, run: pytest {shell(test)} --compile-update-baselines"
             raise CompileCheckFailed("\n".join([*lines, f"The baseline is {stored.path}", hint]), None, findings)
 

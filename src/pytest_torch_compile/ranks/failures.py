@@ -12,7 +12,7 @@ from .. import advice
 from ..check.describe import rerun_command
 from ..findings import CompileCheckFailed, Finding
 from ..observation import Location
-from ..report.failure_text import count, failure_text, finding_text, headline
+from ..report.failure_text import count, failure_text, finding_texts, headline
 from .divergence import RankSeen, divergences, left_early
 from .progress import CheckSeen
 from .rank import Outcome, Raised
@@ -159,7 +159,7 @@ def failed(name: str, world_size: int, findings: list[Finding], outcomes: Iterab
         report.text = failure_text(report)
         return CompileCheckFailed(report.text, report, findings)
     head = f"{name} failed when run on {count(world_size, 'rank')}: {count(len(findings), 'finding')}"
-    blocks = [head, *(finding_text(number, finding) for number, finding in enumerate(findings, 1))]
+    blocks = [head, *finding_texts(findings)]
     if rerun := rerun_command():
         blocks.append(f"Run again: {rerun}")
     return CompileCheckFailed("\n\n".join(blocks), None, findings)

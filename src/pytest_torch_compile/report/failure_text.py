@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..findings import CallReport, CompileReport, Finding, Reference
 from .safe_text import terminal_block
+
+MEASURED_AGAINST = "errors are measured against"  # the start of a line that explains a limit
 
 
 def failure_text(report: CompileReport) -> str:
@@ -17,7 +20,7 @@ def failure_text(report: CompileReport) -> str:
 
     For a check that passed, return one line with the outcome, and a summary of the observations.
     """
-    blocks = [_head(report), *(finding_text(number, finding) for number, finding in enumerate(report.findings, 1))]
+    blocks = [_head(report), *finding_texts(report.findings)]
     if report.diagnosis:
         blocks.append("Diagnosis\n" + "\n".join(f"  {line}" for line in report.diagnosis))
     if len(report.calls) > 1:
@@ -54,6 +57,23 @@ def _head(report: CompileReport) -> str:
         return f"{report.target} passed the torch.compile check ({', '.join(how)})"
     findings = count(len(report.findings), "finding")
     return f"{report.target} failed the torch.compile check: {findings} ({', '.join(how)})"
+
+
+def finding_texts(findings: Sequence[Finding]) -> list[str]:
+    """Return the text of each finding. A fix, or an explanation of the limit, that an earlier finding shows is not
+    repeated.
+    """
+    shown: dict[str, int] = {}
+    texts = []
+    for number, finding in enumerate(findings, 1):
+        lines = finding.evidence.splitlines()
+        explained = [line for line in lines if line.startswith(MEASURED_AGAINST)]
+        evidence = "\n".join(line for line in lines if line not in explained or line not in shown)
+        first = shown.setdefault(finding.hint, number)
+        hint = finding.hint if first == number or not finding.hint else f"see finding {first}"
+        texts.append(finding_text(number, replace(finding, evidence=evidence, hint=hint)))
+        shown.update(dict.fromkeys(explained, number))
+    return texts
 
 
 def finding_text(number: int, finding: Finding) -> str:
