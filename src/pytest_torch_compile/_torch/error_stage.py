@@ -1,4 +1,4 @@
-"""Find the stage of torch.compile that raised an exception, and the line in torch. This module does not import torch.
+"""Find the stage of torch.compile that raised an exception, and the line in torch.
 
 The folders and files of the stages were checked with torch 2.6, 2.11, 2.13 and 2.15. Frames of dynamo are around the
 frames of AOTAutograd, and these are around most frames of Inductor, so the innermost of these frames belongs to the
