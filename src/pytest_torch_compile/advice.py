@@ -176,6 +176,10 @@ _ONLY_TRACED = (
     "traced the code incorrectly, or the code branches on torch.compiler.is_compiling()"
 )
 _TRACED_OR_AOT = "try backend='eager': if the check then passes, AOTAutograd is at fault, otherwise dynamo"
+FAILS_IN_EAGER = (
+    "the call fails without torch.compile, too, so correct the call or the code. If the exception is intended, expect "
+    "it with call(...).raises(...), and make compiled code raise it: torch._check() validates values in compiled code"
+)
 ONLY_EAGER_RAISES = (
     "compiled code skips a check that eager code performs; use torch._check() to validate values, and validate "
     "shapes before the call"

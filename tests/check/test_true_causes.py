@@ -249,3 +249,48 @@ def test_guard_of_a_function_that_the_target_calls_is_shown_with_its_name():
     with pytest.raises(CompileCheckFailed) as failed:
         check_compile(target, calls=calls, backend="eager", compile=lambda t: t, diagnose="off")
     assert failed.value.report.calls[1].guard.startswith("in helper: tensor 'y' size mismatch")
+
+
+@torch.no_grad()
+def decorated(x):
+    return x.sin()
+
+
+class Callable:
+    def __call__(self, x):
+        return x.cos()
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [(torch.nn.Sequential(torch.nn.ReLU()), "Sequential"), (decorated, "decorated"), (Callable(), "Callable")],
+)
+def test_code_that_torch_compiles_through_its_own_function_has_the_targets_name(target, name):
+    (found,) = findings(target, calls=[call(torch.ones(4)), call(torch.ones(5))])
+    assert found.evidence.startswith(f"call 2: {name} (size): graph 1 was not reused")
+
+
+class WithCompiledPart(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = torch.nn.ReLU()
+        self.part.compile(backend="eager")
+
+    def forward(self, x):
+        return self.part(x)
+
+
+def test_part_of_a_module_does_not_have_the_modules_name():
+    calls = [call(torch.ones(4)), call(torch.ones(5))]
+    (found,) = findings(WithCompiledPart(), calls=calls, compile=lambda module: module)
+    assert found.evidence.startswith("call 2: forward of a torch module (size)")
+
+
+def test_call_that_fails_in_eager_only_is_told_so():
+    def target(x):
+        if not torch.compiler.is_compiling():
+            raise ValueError("eager")
+        return x + 1
+
+    (found,) = findings(target, torch.ones(4))
+    assert "the call fails without torch.compile, too" in found.hint

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from types import BuiltinFunctionType, FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -19,14 +19,16 @@ from .._torch.attributes import is_a
 from .._torch.breaks import fingerprint
 from .._torch.object_text import ROUTINES, name_of, text_of
 from .._torch.tensor_state import without_torch_function
+from .._torch.trace import TARGET_FRAME
 from .._torch.user_lines import is_library, is_torch, module_of
 from ..findings import CallReport
 from ..legs.calls import Call
 from ..legs.targets import Factory, argument_names, called_function, device_of, modules_of
 from ..numerics import flatten
-from ..observation import Location, Observation, Recompile
+from ..observation import EagerFallback, Location, Observation, Recompile
 from ..report import safe_text
 
+Located = TypeVar("Located", Recompile, EagerFallback)
 _DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64"}
 
 
@@ -73,6 +75,8 @@ def located(seen: Observation, target: Any, calls: Sequence[Call] = ()) -> None:
     place = definition(target)
     if place is None or is_torch(place.file):
         place = None
+    # dynamo compiles torch's modules, decorated functions and callable objects through a function of its own.
+    inner = TARGET_FRAME if is_a(target, torch.nn.Module) and place is not None else target_name(target)
     numbers = numpy_numbers(target, calls)
     for graph_break in seen.graph_breaks:
         words = set(re.findall(r"\w+", graph_break.location.source))
@@ -81,11 +85,18 @@ def located(seen: Observation, target: Any, calls: Sequence[Call] = ()) -> None:
             graph_break.location = replace(place, library=graph_break.location)
             graph_break.fingerprint = fingerprint(place, graph_break.category)
             graph_break.module, graph_break.installed = module_of(place.file), is_library(place.file)
-    seen.recompiles[:] = [r if _is_users(r.location) else replace(r, location=place) for r in seen.recompiles]
+    seen.graphs[:] = [replace(g, frame=inner) if g.frame == TARGET_FRAME else g for g in seen.graphs]
+    seen.recompiles[:] = [_placed(r, place, inner) for r in seen.recompiles]
     # torch wraps functions such as an optimizer's ``step``, and the wrapper's name means nothing to users.
     named = {"location": place, "frame": place.function} if place is not None else {"location": None}
     seen.errors[:] = [e if _is_users(e.location) else replace(e, **named) for e in seen.errors]
-    seen.fallbacks[:] = [f if _is_users(f.location) else replace(f, location=place) for f in seen.fallbacks]
+    seen.fallbacks[:] = [_placed(f, place, inner) for f in seen.fallbacks]
+
+
+def _placed(event: Located, place: Location | None, inner: str) -> Located:
+    """Replace a location in torch's files with ``place``, and the name of dynamo's function with ``inner``."""
+    frame = inner if event.frame == TARGET_FRAME else event.frame
+    return event if _is_users(event.location) else replace(event, location=place, frame=frame)
 
 
 def numpy_numbers(target: Any, calls: Sequence[Call]) -> list[str]:

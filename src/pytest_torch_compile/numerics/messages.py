@@ -167,7 +167,7 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
         evidence, hint = f"eager: {error_summary(left)}\ncompiled: {error_summary(right)}", advice.BOTH_RAISE
     elif left is not None:
         message = f"eager raises {type(left).__name__}{where}, but compiled code does not"
-        evidence, hint = error_summary(left), advice.ONLY_EAGER_RAISES
+        evidence, hint = error_summary(left), advice.FAILS_IN_EAGER
     elif right is not None:
         message = f"compiled code raises {type(right).__name__}{where}, but eager does not"
         evidence = error_summary(right)
