@@ -166,6 +166,11 @@ RAISED_BY = {
     "Inductor": "Inductor raised this exception; with backend='aot_eager', torch compiles without it. "
     f"{_REWRITE_OR_MOVE.capitalize()}",
 }
+FAILS_ON_FAKE_TENSORS = (
+    "dynamo traces the code with fake tensors, which have no data, and the line above fails with them, so other "
+    "backends do not help; if the exception does not say what to change, rewrite the line, or move it out of the "
+    "compiled function"
+)
 NO_DOUBLE_BACKWARD = (
     "torch.compile cannot differentiate a compiled backward pass; compute the first derivative inside the compiled "
     "function with torch.func.grad or torch.func.vjp, or run the code that needs second derivatives eagerly"
@@ -177,8 +182,8 @@ _ONLY_TRACED = (
 )
 _TRACED_OR_AOT = "try backend='eager': if the check then passes, AOTAutograd is at fault, otherwise dynamo"
 FAILS_IN_EAGER = (
-    "the call fails without torch.compile, too, so correct the call or the code. If the exception is intended, expect "
-    "it with call(...).raises(...), and make compiled code raise it: torch._check() validates values in compiled code"
+    "the call fails in eager code, so correct the call or the code first. If the exception is intended, expect it with "
+    "call(...).raises(...), and make compiled code raise it: torch._check() validates values in compiled code"
 )
 ONLY_EAGER_RAISES = (
     "compiled code skips a check that eager code performs; use torch._check() to validate values, and validate "
@@ -322,6 +327,11 @@ def for_backend(hint: str, backend: str) -> str:
     elif backend == "aot_eager":
         hint = hint.replace(FIND_STAGE, _TRACED_OR_AOT)
     return hint
+
+
+def raised_below(stage: str) -> str:
+    """Return the fix for an exception of code outside torch that a stage of torch.compile runs."""
+    return f"{stage} runs this code while it compiles; look for the cause at the line that raised the exception"
 
 
 def after_breaks(places: Sequence[str]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 EXPLANATIONS: dict[str, str] = {
     "size": "a tensor size changed; mark the dimension as dynamic (dynamic_dims=...), compile with dynamic=True, or "
     "pad to a fixed set of sizes",
-    "constant-size": "a tensor size changed, and the code requires the size to be constant (a Python loop over the "
-    "dimension, int(size), or a comparison of the size with a number), so dynamic=True and dynamic_dims do not help; "
-    "set TORCH_LOGS=+dynamic to find the line and rewrite it, pad to a fixed set of sizes, or allow one recompile for "
+    "constant-size": "a tensor size changed that torch does not make dynamic, because the code requires the size to be "
+    "constant (a Python loop over the dimension, int(size), or a comparison of the size with a number), or because the "
+    "tensor is a parameter, a buffer or marked as static. dynamic=True and dynamic_dims do not help; set "
+    "TORCH_LOGS=+dynamic to find a line that you can rewrite, pad to a fixed set of sizes, or allow one recompile for "
     "each size with max_recompiles",
     "size-0-or-1": "torch specializes on sizes 0 and 1, and compiles a separate graph for each of them, even "
     "with dynamic=True; allow one recompile for each, or avoid these sizes",

@@ -41,7 +41,15 @@ def test_dynamo(monkeypatch):
 
 
 def test_backend_of_the_user():
-    assert raised_at(compile_error(adds, backend=fails)).stage == "the backend"
+    found = raised_at(compile_error(adds, backend=fails))
+    assert found.stage == "the backend" and found.by_other_code and found.place.endswith(" in fails")
+
+
+def test_compiler_that_a_backend_passes_to_aot_autograd():
+    from torch._dynamo.backends.common import aot_autograd
+
+    found = raised_at(compile_error(adds, backend=aot_autograd(fw_compiler=fails)))
+    assert found.by_other_code and found.place.endswith(" in fails")
 
 
 def test_aot_autograd(monkeypatch):

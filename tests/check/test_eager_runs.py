@@ -121,7 +121,7 @@ def test_fallback_inside_the_block_is_reported_once():
     [
         (function, (), "function"),
         (Layer(), (2,), "forward"),
-        (torch.nn.Linear(3, 3), (2,), "forward of a torch module"),
+        (torch.nn.Linear(3, 3), (2,), "the module or function"),
     ],
     ids=["function", "module", "torch module"],
 )

@@ -2,6 +2,9 @@
 and when the check itself uses a backend that the fix would recommend.
 """
 
+import functools
+import re
+
 import pytest
 import torch
 
@@ -196,7 +199,21 @@ def test_op_that_refuses_its_arguments_only_while_it_is_traced_is_told_that_no_b
         return x.view(7) if torch.compiler.is_compiling() else x
 
     (found,) = findings(target, torch.ones(4), backend="aot_eager")
-    assert found.kind == "compile-error" and "dynamo raised this exception" in found.hint
+    assert found.kind == "compile-error" and "fake tensors" in found.hint and "other backends do not help" in found.hint
+
+
+def test_line_that_raised_in_code_that_a_stage_runs_is_shown():
+    with torch.library._scoped_library("error_stage", "FRAGMENT") as library:
+        library.define("wrong(Tensor x) -> Tensor")
+        library.impl("wrong", lambda x: x.clone(), "CPU")
+
+        def fake(x):
+            raise ValueError("wrong sizes")
+
+        torch.library.register_fake("error_stage::wrong", fake, lib=library)
+        (found,) = findings(lambda x: torch.ops.error_stage.wrong(x) + 1, torch.ones(4))
+    assert re.search(r"raised at .*test_true_causes.py:\d+ in fake", found.evidence)
+    assert "look for the cause at the line that raised" in found.hint
 
 
 def test_gradient_of_a_compiled_gradient_is_told_to_use_torch_func():
@@ -261,29 +278,10 @@ class Callable:
         return x.cos()
 
 
-@pytest.mark.parametrize(
-    ("target", "name"),
-    [(torch.nn.Sequential(torch.nn.ReLU()), "Sequential"), (decorated, "decorated"), (Callable(), "Callable")],
-)
-def test_code_that_torch_compiles_through_its_own_function_has_the_targets_name(target, name):
+@pytest.mark.parametrize("target", [torch.nn.Sequential(torch.nn.ReLU()), decorated, Callable()])
+def test_code_that_torch_compiles_through_its_own_function_does_not_have_its_name(target):
     (found,) = findings(target, calls=[call(torch.ones(4)), call(torch.ones(5))])
-    assert found.evidence.startswith(f"call 2: {name} (size): graph 1 was not reused")
-
-
-class WithCompiledPart(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.part = torch.nn.ReLU()
-        self.part.compile(backend="eager")
-
-    def forward(self, x):
-        return self.part(x)
-
-
-def test_part_of_a_module_does_not_have_the_modules_name():
-    calls = [call(torch.ones(4)), call(torch.ones(5))]
-    (found,) = findings(WithCompiledPart(), calls=calls, compile=lambda module: module)
-    assert found.evidence.startswith("call 2: forward of a torch module (size)")
+    assert found.evidence.startswith("call 2: the module or function (size): graph 1 was not reused")
 
 
 def test_call_that_fails_in_eager_only_is_told_so():
@@ -293,4 +291,27 @@ def test_call_that_fails_in_eager_only_is_told_so():
         return x + 1
 
     (found,) = findings(target, torch.ones(4))
-    assert "the call fails without torch.compile, too" in found.hint
+    assert found.hint.startswith("the call fails in eager code")
+
+
+def wrapped(function):
+    @functools.wraps(function)
+    def wrapper(x):
+        return function(x) + 1
+
+    return wrapper
+
+
+def with_forward_of_its_own():
+    module = torch.nn.Module()
+    module.forward = lambda x: x.sin()
+    return module
+
+
+@pytest.mark.parametrize(
+    "target", [helper, wrapped(helper), with_forward_of_its_own()], ids=["plain", "wrapped", "assigned"]
+)
+def test_guard_of_the_target_itself_is_shown_without_a_name(target):
+    with pytest.raises(CompileCheckFailed) as failed:
+        check_compile(target, calls=[call(torch.ones(4)), call(torch.ones(5))], backend="eager", diagnose="off")
+    assert failed.value.report.calls[1].guard.startswith("tensor ")

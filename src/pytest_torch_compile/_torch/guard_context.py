@@ -3,8 +3,8 @@ mode, and calls from several threads.
 
 A guard on a closed-over variable looks like a guard on an argument, for example ``n == 2``. Inference mode removes
 dispatch keys from every tensor, which looks like a change to the tensor. If several threads call a function before it
-is compiled, each call compiles a graph, although no guard fails: torch 2.15 reports an unexpected recompilation, and
-older versions report no reason. The texts were checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+is compiled, each call compiles a graph, and torch 2.15 reports an unexpected recompilation if no guard fails. Older
+versions report no reason, also if a guard fails. The texts were checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -39,13 +39,8 @@ class GuardContext:
         self._inference.setdefault(frame, set()).add(torch.is_inference_mode_enabled())
         self._threads.setdefault(frame, set()).add(threading.get_ident())
 
-    def of_unreported(self, frame: Any, entry: str) -> tuple[FailedGuard, ...]:
-        """Return the cause of a recompile for which torch reported no reason, or an empty tuple if the cause is
-        unknown. ``entry`` is dynamo's name for the graph that was not reused.
-        """
-        return (replace(_CONCURRENT, entry=entry),) if self._was_compiled_in_another_thread(frame) else ()
-
-    def _was_compiled_in_another_thread(self, frame: Any) -> bool:
+    def was_compiled_in_another_thread(self, frame: Any) -> bool:
+        """Return whether another thread has compiled a frame."""
         return bool(self._threads.get(frame, set()) - {threading.get_ident()})
 
     def explained(
@@ -58,7 +53,7 @@ class GuardContext:
         of_values = any(guard.cause in _OF_VALUES for guard in failed)
         users = location is not None and not is_torch(location.file)
         enclosing = _enclosing_variables(location, name) if location and users and of_values else set()
-        other_thread = self._was_compiled_in_another_thread(frame)
+        other_thread = self.was_compiled_in_another_thread(frame)
         return tuple(
             replace(_CONCURRENT, entry=guard.entry)
             if other_thread and guard.text.startswith(_NO_GUARD_FAILED)

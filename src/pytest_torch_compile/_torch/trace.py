@@ -55,9 +55,10 @@ _PARTS = {
     "inductor": "inductor_cumulative_compile_time_us",
 }
 
-# Modules defined in torch are compiled through a dynamo function, whose name is meaningless to users.
+# torch's modules, decorated functions and callable objects are compiled through a function of dynamo, whose name is
+# meaningless to users.
 _INLINED_MODULE_FILE = "torch/_dynamo/external_utils.py"
-TARGET_FRAME = "forward of a torch module"
+TARGET_FRAME = "the module or function"
 
 CompileKey = tuple[Any, Any, Any]
 
@@ -202,11 +203,10 @@ class TraceObserver(TraceListener):
         if key in self._pending:
             self._add_recompile(key, self._guard_context.explained(key[:2], name, location, self._pending.pop(key)))
         elif first != key and any(graph.compile_id == _compile_id(first) for graph in self.seen.graphs):
-            if failed := self._guard_context.of_unreported(key[:2], _compile_id(first)):
-                self._add_recompile(key, failed)
-            else:
-                missing = f"compilation {_compile_id(key)} is a recompile, but torch did not report its reason"
-                self._unobservable(missing)
+            several = self._guard_context.was_compiled_in_another_thread(key[:2])
+            threads = " (if several threads called the function, call it in one thread first)" if several else ""
+            missing = f"compilation {_compile_id(key)} is a recompile, but torch did not report its reason{threads}"
+            self._unobservable(missing)
         self._guard_context.compiled(key[:2])
 
     def _note_new_code(self, name: str, location: Location, key: CompileKey) -> None:

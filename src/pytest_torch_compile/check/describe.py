@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from types import BuiltinFunctionType, FunctionType
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -19,16 +19,14 @@ from .._torch.attributes import is_a
 from .._torch.breaks import fingerprint
 from .._torch.object_text import ROUTINES, name_of, text_of
 from .._torch.tensor_state import without_torch_function
-from .._torch.trace import TARGET_FRAME
 from .._torch.user_lines import is_library, is_torch, module_of
 from ..findings import CallReport
 from ..legs.calls import Call
 from ..legs.targets import Factory, argument_names, called_function, device_of, modules_of
 from ..numerics import flatten
-from ..observation import EagerFallback, Location, Observation, Recompile
+from ..observation import Location, Observation, Recompile
 from ..report import safe_text
 
-Located = TypeVar("Located", Recompile, EagerFallback)
 _DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64"}
 
 
@@ -75,8 +73,6 @@ def located(seen: Observation, target: Any, calls: Sequence[Call] = ()) -> None:
     place = definition(target)
     if place is None or is_torch(place.file):
         place = None
-    # dynamo compiles torch's modules, decorated functions and callable objects through a function of its own.
-    inner = TARGET_FRAME if is_a(target, torch.nn.Module) and place is not None else target_name(target)
     numbers = numpy_numbers(target, calls)
     for graph_break in seen.graph_breaks:
         words = set(re.findall(r"\w+", graph_break.location.source))
@@ -85,18 +81,11 @@ def located(seen: Observation, target: Any, calls: Sequence[Call] = ()) -> None:
             graph_break.location = replace(place, library=graph_break.location)
             graph_break.fingerprint = fingerprint(place, graph_break.category)
             graph_break.module, graph_break.installed = module_of(place.file), is_library(place.file)
-    seen.graphs[:] = [replace(g, frame=inner) if g.frame == TARGET_FRAME else g for g in seen.graphs]
-    seen.recompiles[:] = [_placed(r, place, inner) for r in seen.recompiles]
+    seen.recompiles[:] = [r if _is_users(r.location) else replace(r, location=place) for r in seen.recompiles]
     # torch wraps functions such as an optimizer's ``step``, and the wrapper's name means nothing to users.
     named = {"location": place, "frame": place.function} if place is not None else {"location": None}
     seen.errors[:] = [e if _is_users(e.location) else replace(e, **named) for e in seen.errors]
-    seen.fallbacks[:] = [_placed(f, place, inner) for f in seen.fallbacks]
-
-
-def _placed(event: Located, place: Location | None, inner: str) -> Located:
-    """Replace a location in torch's files with ``place``, and the name of dynamo's function with ``inner``."""
-    frame = inner if event.frame == TARGET_FRAME else event.frame
-    return event if _is_users(event.location) else replace(event, location=place, frame=frame)
+    seen.fallbacks[:] = [f if _is_users(f.location) else replace(f, location=place) for f in seen.fallbacks]
 
 
 def numpy_numbers(target: Any, calls: Sequence[Call]) -> list[str]:
@@ -166,11 +155,19 @@ def _guard_text(recompile: Recompile, target: Any) -> str:
     """Return the guard that failed, with the name of the function if the guard is about the arguments of a function
     that the target calls.
     """
-    file, first, lines = _source(target)
     place = recompile.location
-    if place is None or is_torch(place.file) or (place.file == file and first <= place.line < first + len(lines)):
+    if place is None or is_torch(place.file) or _is_in(place, target):
         return recompile.guard
     return f"in {recompile.frame}: {recompile.guard}"
+
+
+def _is_in(place: Location, target: Any) -> bool:
+    """Return whether a line belongs to the target: to its function, or to the decorator that wraps the function."""
+    file, first, lines = _source(target)
+    if place.file == file and first <= place.line < first + len(lines):
+        return True
+    code = getattr(called_function(target), "__code__", None)
+    return code is not None and (place.file, place.line) == (code.co_filename, code.co_firstlineno)
 
 
 def device_name(target: Any, call: Call) -> str:

@@ -121,11 +121,17 @@ def error_findings(
 
 
 def with_stage(finding: Finding, error: BaseException) -> Finding:
-    """Add the stage of torch.compile that raised ``error`` to a finding about this exception."""
+    """Add the stage of torch.compile that was running when ``error`` was raised to a finding about this exception."""
     if finding.kind != "compile-error" or finding.hint != advice.FIND_STAGE or (raised := raised_at(error)) is None:
         return finding
-    evidence = f"{finding.evidence}\ntorch was at {raised.place}" if raised.place else finding.evidence
-    return replace(finding, evidence=evidence, hint=advice.RAISED_BY[raised.stage])
+    if raised.by_other_code:
+        hint = advice.raised_below(raised.stage)
+        return replace(finding, evidence=f"{finding.evidence}\nraised at {raised.place}", hint=hint)
+    if not raised.place:
+        return replace(finding, hint=advice.FAILS_ON_FAKE_TENSORS)
+    return replace(
+        finding, evidence=f"{finding.evidence}\ntorch was at {raised.place}", hint=advice.RAISED_BY[raised.stage]
+    )
 
 
 def without_failed_compilations(compared: Sequence[Finding], seen: Observation) -> list[Finding]:

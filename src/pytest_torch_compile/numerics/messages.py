@@ -18,6 +18,7 @@ from .metadata import MetadataDifference
 from .record import CallRecord
 from .sections import SectionName, sharing_in
 
+_DOUBLE_BACKWARD = "does not currently support double backward"  # in AOTAutograd's exception
 Write = Literal["", "lost", "unexpected"]
 VALUE_KINDS: dict[SectionName, FindingKind] = {
     "output": "numerics",
@@ -77,7 +78,9 @@ def _value_hint(kind: FindingKind, write: Write, worst: LeafVerdict) -> str:
     if write == "lost":
         return advice.LOST_WRITE
     if write:
-        return advice.UNEXPECTED_WRITE if worst.path.startswith("argument") else advice.ONLY_COMPILED_WRITES
+        # An attribute of an argument cannot be cloned before the call.
+        is_argument = worst.path.startswith("argument") and "." not in worst.path
+        return advice.UNEXPECTED_WRITE if is_argument else advice.ONLY_COMPILED_WRITES
     if kind == "state" and not worst.path.endswith(".grad"):
         return advice.keep_out_of_state(worst.path)
     if kind != "numerics":
@@ -171,7 +174,7 @@ def exception_findings(eager: CallRecord, compiled: CallRecord) -> list[Finding]
     elif right is not None:
         message = f"compiled code raises {type(right).__name__}{where}, but eager does not"
         evidence = error_summary(right)
-        hint = advice.NO_DOUBLE_BACKWARD if "double backward" in evidence else advice.ONLY_COMPILED_RAISES
+        hint = advice.NO_DOUBLE_BACKWARD if _DOUBLE_BACKWARD in evidence else advice.ONLY_COMPILED_RAISES
     else:
         return []
     return [Finding("exception", message, evidence=evidence, hint=hint, calls=(eager.number,))]
