@@ -156,11 +156,11 @@ RANDOM_STREAM = (
     "random ops. tolerances=Tolerances(rng=False) turns this comparison off"
 )
 _REWRITE_OR_MOVE = "rewrite the code above, or move it out of the compiled function"
+BACKEND_RAISED = "dynamo traced the code, and then the backend raised this exception; look for the cause in the backend"
 RAISED_BY = {
     "dynamo": "dynamo raised this exception while it traced the code, so other backends do not help; "
     f"{_REWRITE_OR_MOVE}",
-    "the backend": "dynamo traced the code, and then the backend raised this exception; look for the cause in the "
-    "backend",
+    "the backend": BACKEND_RAISED,
     "AOTAutograd": "AOTAutograd, which runs after dynamo, raised this exception; with backend='eager', torch compiles "
     f"without it. {_REWRITE_OR_MOVE.capitalize()}",
     "Inductor": "Inductor raised this exception; with backend='aot_eager', torch compiles without it. "

@@ -13,6 +13,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Literal
 
+from ..observation import Location
 from .support import root_cause
 from .user_lines import is_torch
 
@@ -54,7 +55,8 @@ def raised_at(error: BaseException) -> RaisedAt | None:
     last = frames[-1]
     if not is_torch(last.filename):
         stage = "the backend" if stage == "dynamo" and type(error).__name__ == "BackendCompilerFailed" else stage
-        return RaisedAt(stage, f"{last.filename}:{last.lineno} in {last.name}", by_other_code=True)
+        place = Location(last.filename, last.lineno or 0, last.name)
+        return RaisedAt(stage, place.shown(), by_other_code=True)
     if stage == "dynamo" and frame is not last:
         return RaisedAt("dynamo")
     file = frame.filename.replace("\\", "/").rpartition("/torch/")[2]

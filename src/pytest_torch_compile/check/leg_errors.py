@@ -125,7 +125,7 @@ def with_stage(finding: Finding, error: BaseException) -> Finding:
     if finding.kind != "compile-error" or finding.hint != advice.FIND_STAGE or (raised := raised_at(error)) is None:
         return finding
     if raised.by_other_code:
-        hint = advice.raised_below(raised.stage)
+        hint = advice.BACKEND_RAISED if raised.stage == "the backend" else advice.raised_below(raised.stage)
         return replace(finding, evidence=f"{finding.evidence}\nraised at {raised.place}", hint=hint)
     if not raised.place:
         return replace(finding, hint=advice.FAILS_ON_FAKE_TENSORS)
