@@ -117,7 +117,7 @@ def error_findings(
         return [Finding("graph-break", message, location, _evidence(error, error), advice.NO_FULLGRAPH)]
     inner = support.user_error(error)
     message = f"compilation raised {type(inner).__name__}"
-    return [with_stage(Finding("compile-error", message, location, _evidence(error, inner), advice.FIND_STAGE), error)]
+    return [Finding("compile-error", message, location, _evidence(error, inner), advice.FIND_STAGE)]
 
 
 def with_stage(finding: Finding, error: BaseException) -> Finding:

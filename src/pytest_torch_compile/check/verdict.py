@@ -41,13 +41,13 @@ def findings_of(check: Check, run: ComparedRun) -> list[Finding]:
     breaks = {b.fingerprint for b in seen.graph_breaks}
     all_accepted = bool(breaks) and breaks <= set(budget.accepted_breaks)
     error = run.compile_error or (run.refused if not judged and not all_accepted else None)
-    if run.raised is not None:
-        judged = [with_stage(finding, run.raised) for finding in judged]
     if error is not None:
         # The trace describes the same failure more precisely, with its location.
         known = {finding.kind for finding in judged}
         frame = seen.errors[-1].location if seen.errors else None
         judged += [finding for finding in error_findings(error, frame, run.deviations) if finding.kind not in known]
+    if (raised := error or run.raised) is not None:
+        judged = [with_stage(finding, raised) for finding in judged]
     judged = acceptance.without_accepted(judged, seen, budget)
     judged += given_up(seen, run.expected, work.calls, budget)
     judged += _not_restored([path for one in run.comparisons for path in one.not_compared], run.not_restorable)
