@@ -1,5 +1,5 @@
-"""The advice in ``fix:`` lines. Advice about failed guards is in guard_advice, and advice that mentions private torch
-names in _torch/hints.
+"""The advice in ``fix:`` lines. Advice about failed guards is in check/guard_advice, and advice that mentions private
+torch names in _torch/hints.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile  # noqa: E402
 from pytest_torch_compile._torch.guards import classify, parse_guard, parse_recompile_reasons  # noqa: E402
-from pytest_torch_compile.guard_advice import EXPLANATIONS  # noqa: E402
+from pytest_torch_compile.check.guard_advice import EXPLANATIONS  # noqa: E402
 
 MODE = "mean"
 

@@ -20,8 +20,8 @@ from pytest_torch_compile._torch.breaks import OTHER, categorise, parse_break
 from pytest_torch_compile._torch.guards import OTHER as OTHER_GUARD
 from pytest_torch_compile._torch.guards import parse_guard
 from pytest_torch_compile.budget import Budget
+from pytest_torch_compile.check.guard_advice import EXPLANATIONS
 from pytest_torch_compile.check.judge import Conditions, judge
-from pytest_torch_compile.guard_advice import EXPLANATIONS
 from pytest_torch_compile.observation import Location, Observation, Recompile
 from tests._torch import collect_texts, test_guards
 

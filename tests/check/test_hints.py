@@ -12,9 +12,9 @@ from pytest_torch_compile import CompileCheckFailed, advice, call, check_compile
 from pytest_torch_compile._torch.error_text import error_summary  # noqa: E402
 from pytest_torch_compile.budget import Budget  # noqa: E402
 from pytest_torch_compile.check.describe import target_name  # noqa: E402
+from pytest_torch_compile.check.guard_advice import EXPLANATIONS  # noqa: E402
 from pytest_torch_compile.check.judge import Conditions, judge  # noqa: E402
 from pytest_torch_compile.check.leg_errors import error_findings  # noqa: E402
-from pytest_torch_compile.guard_advice import EXPLANATIONS  # noqa: E402
 from pytest_torch_compile.observation import GraphBreak, Location, Observation  # noqa: E402
 
 

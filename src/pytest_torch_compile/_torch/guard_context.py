@@ -3,8 +3,9 @@ mode, and calls from several threads.
 
 A guard on a closed-over variable looks like a guard on an argument, for example ``n == 2``. Inference mode removes
 dispatch keys from every tensor, which looks like a change to the tensor. If several threads call a function before it
-is compiled, each call compiles a graph, and torch 2.15 reports an unexpected recompilation if no guard fails. Older
-versions report no reason, also if a guard fails. The texts were checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15.
+is compiled, each call compiles a graph. If no guard fails, torch 2.13 and 2.15 report an unexpected recompilation;
+torch 2.6 and 2.11 report no reason, even if a guard fails. The texts of guards were checked with torch 2.6, 2.8, 2.11,
+2.13 and 2.15.
 """
 
 from __future__ import annotations

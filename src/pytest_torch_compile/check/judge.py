@@ -12,7 +12,6 @@ from .._torch.breaks import CAPTURED_BY_FULLGRAPH, OTHER
 from .._torch.causes import LIMITS, STANCE, SWALLOWS, SWITCHED_OFF, caused, first_of
 from ..budget import Budget
 from ..findings import Finding
-from ..guard_advice import for_guard
 from ..observation import (
     CompileError,
     CudagraphRuns,
@@ -25,6 +24,7 @@ from ..observation import (
 )
 from ..report.failure_text import count, cudagraphs, numbered
 from .break_findings import captured_by_fullgraph, explanation, graph_break_finding
+from .guard_advice import for_guard
 from .warm_start import cache_misses
 
 # The stances under which torch runs calls eagerly, or replaces the backend, without an event that can be observed.

@@ -18,9 +18,9 @@ from .._torch.machine_faults import machine_fault
 from .._torch.object_text import message_of
 from .._torch.user_lines import error_location
 from ..findings import CompileUsageError, Finding
-from ..guard_advice import for_guard
 from ..numerics import CallRecord
 from ..observation import Deviation, Location, Observation
+from .guard_advice import for_guard
 
 
 def raise_if_usage_error(expected: CallRecord, actual: CallRecord) -> None:

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from .. import advice
 from .._torch.late_compilations import LateCompilations
 from ..findings import CompileUsageError, Finding
-from ..guard_advice import for_guard
 from ..observation import LateCompilation, Observation, is_late
 from ..report.failure_text import count, numbered
+from .guard_advice import for_guard
 
 
 def require_warmup(warmup: int | None, calls: int) -> None:
