@@ -60,7 +60,7 @@ def raised_at(error: BaseException) -> RaisedAt | None:
     if stage == "dynamo" and frame is not last:
         return RaisedAt("dynamo")
     file = frame.filename.replace("\\", "/").rpartition("/torch/")[2]
-    return RaisedAt(stage, f"torch/{file}:{frame.lineno} in {frame.name}")
+    return RaisedAt(stage, str(Location(f"torch/{file}", frame.lineno or 0, frame.name)))
 
 
 def _stage_of(file: str) -> Stage | None:
