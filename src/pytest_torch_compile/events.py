@@ -129,14 +129,16 @@ def doing(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def sign_of_life(say: Callable[[str], None], what: str) -> Iterator[None]:
-    """Report the running time of the ``with`` block from time to time, starting after ``FIRST_SECONDS``."""
+def sign_of_life(say: Callable[[str], None], what: str, slower: int = 1) -> Iterator[None]:
+    """Report the running time of the ``with`` block after ``FIRST_SECONDS``, and then every ``EVERY_SECONDS``. Both are
+    multiplied by ``slower``.
+    """
     done = threading.Event()
     start = time.monotonic()
 
     def watch() -> None:
         wait = FIRST_SECONDS
-        while not done.wait(wait):
+        while not done.wait(slower * wait):
             say(f"{what}: {_activity[-1]} for {time.monotonic() - start:.0f} s")
             wait = EVERY_SECONDS
 

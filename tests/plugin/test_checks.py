@@ -155,6 +155,18 @@ def test_sign_of_life_is_shown_live(project, monkeypatch):
     assert not lines_with(result, "::test_plain: compiling")
 
 
+def test_sign_of_life_of_a_worker_is_shown_live(project, monkeypatch):
+    project.tester.makeconftest(
+        "from pytest_torch_compile import events\nevents.FIRST_SECONDS = events.EVERY_SECONDS = 0.05\n"
+    )
+    project.tester.makepyfile("import time\ndef test_slow(compile_check):\n    time.sleep(1)\n")
+    result = project.tester.runpytest_subprocess("-n", "1")
+    result.assert_outcomes(passed=1)
+    shown = [line for line in result.errlines if "::test_slow: compiling and checking for " in line]
+    assert 2 <= len(shown) <= 6, "a fourth as often as in one process"
+    assert all(line.startswith("[gw0] ") for line in shown)
+
+
 def test_suites_work_in_both_styles(project):
     result = project(
         """

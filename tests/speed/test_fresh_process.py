@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,7 @@ def test_cold_and_warm_start_share_a_cache_of_their_own(monkeypatch: pytest.Monk
         return {"a": SAMPLE}, Ended(0, "")
 
     monkeypatch.setattr(confirm, "run", run)
-    assert confirm.cold_and_warm_start(CHILD, "GPU-b") == (3.0, 3.0)
+    assert confirm.cold_and_warm_start(CHILD, "GPU-b") == (replace(SAMPLE, kept_cache=True),) * 2
     assert caches[0] == caches[1]
 
 

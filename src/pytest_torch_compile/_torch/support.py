@@ -2,6 +2,7 @@
 
 This module uses these private torch names, checked with torch 2.6, 2.8, 2.11, 2.13 and 2.15:
 ``torch._dynamo.list_backends``, ``torch._dynamo.exc``, ``torch._inductor.list_mode_options``,
+``torch._inductor.config.compile_threads``,
 ``torch._dynamo.config.recompile_limit`` (``cache_size_limit`` before 2.7) and ``suppress_errors``,
 ``torch._TorchCompileInductorWrapper``, ``torch.utils._pytree``.
 """
@@ -55,6 +56,13 @@ def require_supported_torch() -> None:
             f"torch {torch_version()} is not supported: pytest-torch-compile supports "
             f"torch {OLDEST} to {NEWEST}. Install torch>={OLDEST}."
         )
+
+
+def compile_processes() -> int:
+    """Return the number of processes in which Inductor compiles kernels, or 0 if it is unknown."""
+    import torch._inductor.config
+
+    return torch._inductor.config.compile_threads or 0
 
 
 def newer_than_checked() -> str:

@@ -36,6 +36,7 @@ OURS: Schema = {
         "devices": _list_of(TEXT),
         "codes": _list_of(TEXT),
         "kept_caches": _list_of({"type": "boolean"}),
+        "compile_processes": _list_of(COUNT),
     },
 }
 CHECK: Schema = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..events import listening, sign_of_life
+from ..events import listening
 from ..findings import CompileUsageError
 from ..report import table_of_checks
 from ..report.results import check_entry
@@ -29,8 +29,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Record each check that the test runs, and show progress."""
-    alive = sign_of_life(usage.speaker(item.config), item.nodeid) if usage.uses_plugin(item) else nullcontext()
-    with _recording(item), alive:
+    progress = usage.showing_progress(item) if usage.uses_plugin(item) else nullcontext()
+    with _recording(item), progress:
         return (yield)
 
 

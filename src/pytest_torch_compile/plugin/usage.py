@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from .. import __name__ as PACKAGE
+from ..events import sign_of_life
 
 MARKER = "torch_compile"
 SPEED_FIXTURE, CHECK_FIXTURE = "compile_benchmark", "compile_check"
 FIXTURES = {SPEED_FIXTURE, CHECK_FIXTURE, "compile_options", "compile_tolerances", "compile_device"}
 # A file that uses the plugin contains at least one of these names.
 _NAMES = re.compile(r"pytest_torch_compile|compile_check|compile_benchmark|mark\.torch_compile")
+# All pytest-xdist workers may report their progress at the same time, so each of them reports less often.
+_SLOWER_IN_A_WORKER = 4
 
 
 def names_plugin(file: Path) -> bool:
@@ -58,16 +63,25 @@ def can_be_planned(item: pytest.Item) -> bool:
 
 
 def speaker(config: pytest.Config) -> Callable[[str], None]:
-    """Return a function that writes a line to the terminal, even while pytest captures the output of a test."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None or not hasattr(reporter, "ensure_newline"):  # a pytest-xdist worker has no terminal
-        return lambda text: None
-
+    """Return a function that writes a line to the terminal, even while pytest captures the output of a test. A
+    pytest-xdist worker writes to its stderr, which is the terminal of the run.
+    """
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     capture = config.pluginmanager.get_plugin("capturemanager")
+    worker = getattr(config, "workerinput", {}).get("workerid")
 
     def say(text: str) -> None:
         with capture.global_and_fixture_disabled() if capture else nullcontext():
-            reporter.ensure_newline()
-            reporter.write_line(text)
+            if worker:
+                print(f"[{worker}] {text}", file=sys.stderr, flush=True)
+            elif hasattr(reporter, "ensure_newline"):
+                reporter.ensure_newline()
+                reporter.write_line(text)
 
     return say
+
+
+def showing_progress(item: pytest.Item) -> AbstractContextManager[None]:
+    """Inside the ``with`` block, report from time to time what the test is doing."""
+    slower = _SLOWER_IN_A_WORKER if hasattr(item.config, "workerinput") else 1
+    return sign_of_life(speaker(item.config), item.nodeid, slower)

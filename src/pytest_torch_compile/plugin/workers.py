@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Generator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,9 @@ class SharedGpu:
         use_again(self.uuid)
         if not usage.is_speed_test(item):
             return (yield)
-        with memory_for_test(self.uuid, self.needed.get(item.nodeid) or None):
+        with ExitStack() as reserved:
+            with usage.showing_progress(item):
+                reserved.enter_context(memory_for_test(self.uuid, self.needed.get(item.nodeid) or None))
             try:
                 return (yield)
             finally:

@@ -164,8 +164,10 @@ def with_start(child: Child, sample: SpeedSample, warn: Callable[[str], None]) -
     """
     uuid = sample.environment.get("uuid", "cpu")
     try:
-        with turns.measuring(uuid):
-            return replace(sample, start=cold_and_warm_start(_tracking(child), uuid))
+        with turns.measuring(uuid), events.doing("measuring a cold and a warm start in fresh processes"):
+            cold, warm = cold_and_warm_start(_tracking(child), uuid)
+            starts = cold.cold_start[1], warm.cold_start[1]
+            return replace(sample, start=starts, compile_processes=cold.compile_processes)
     except (NoFigures, DeviceBusy) as error:
         warn(f"the cold start was not measured: {error}")
         return sample
@@ -232,10 +234,9 @@ def _as_they_end(running: set[Future[SpeedSample]]) -> Generator[SpeedSample, No
         raise failed
 
 
-def cold_and_warm_start(child: Child, uuid: str) -> tuple[float, float]:
-    """Return the time, in seconds, that compilation and warm-up take with an empty compile cache (cold start) and with
-    a filled cache (warm start). Each time is measured in a fresh process. The second process uses the cache that the
-    first process filled. The caller has reserved the device ``uuid``.
+def cold_and_warm_start(child: Child, uuid: str) -> tuple[SpeedSample, SpeedSample]:
+    """Measure a test in a fresh process with an empty compile cache (cold start), and in another fresh process with the
+    cache that the first process filled (warm start). The caller has reserved the device ``uuid``.
 
     Raises:
         NoFigures: If a process returned no measurements.
@@ -243,4 +244,4 @@ def cold_and_warm_start(child: Child, uuid: str) -> tuple[float, float]:
     threads = {gpus.THREADS: None, gpus.ONE_THREAD: None} if os.environ.get(gpus.ONE_THREAD) else {}
     with TemporaryFolder("torch-compile-cache-") as cache:
         cold, warm = (fresh_sample(child, uuid, cache=str(cache), environment=threads) for _ in range(2))
-    return cold.cold_start[1], warm.cold_start[1]
+    return cold, warm

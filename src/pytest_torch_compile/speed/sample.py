@@ -73,7 +73,8 @@ class Run:
     measurement.
 
     ``start`` (the cold start) and ``warm_start`` are in seconds. ``code`` identifies the compiled code, and
-    ``device_id`` the device. ``kept_cache`` is true if this run used a persistent compile cache.
+    ``device_id`` the device. ``kept_cache`` is true if this run used a persistent compile cache. ``compile_processes``
+    is the number of processes in which Inductor compiled kernels during the cold start, or 0 if it is unknown.
     """
 
     wall: Times
@@ -84,6 +85,7 @@ class Run:
     code: str = ""
     device_id: str = ""
     kept_cache: bool = False
+    compile_processes: int = 0
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,9 @@ class SpeedSample:
     seconds) are pairs of an eager and a compiled value. ``exact`` contains the counts for compiled code, and ``breaks``
     the graph breaks and their locations. ``start`` contains the cold start and the warm start of compiled code in
     seconds, each measured in a fresh process. The compile cache is empty for the cold start, and filled for the warm
-    start. ``code`` identifies the compiled code. ``problems`` lists the reasons why the times cannot be used to decide
-    the result of the test.
+    start. ``code`` identifies the compiled code. ``compile_processes`` is the number of processes in which Inductor
+    compiles kernels; if cold starts were measured, the number for the cold start. ``problems`` lists the reasons why
+    the times cannot be used to decide the result of the test.
     """
 
     wall: Paired
@@ -113,6 +116,7 @@ class SpeedSample:
     mode: str = "default"
     code: str = ""
     kept_cache: bool = False
+    compile_processes: int = 0
     rounds: int = 0
     calls_per_round: tuple[int, int] = (1, 1)
     environment: Mapping[str, Any] = field(default_factory=dict)
@@ -134,7 +138,8 @@ class SpeedSample:
         assert wall is not None
         cold, warm = self.start or (None, None)
         uuid = self.environment.get("uuid", "")
-        return Run(wall, host, device, cold, warm, self.code, uuid, self.kept_cache)
+        processes = self.compile_processes if cold else 0
+        return Run(wall, host, device, cold, warm, self.code, uuid, self.kept_cache, processes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sample as JSON-ready data."""

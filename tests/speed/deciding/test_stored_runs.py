@@ -20,12 +20,15 @@ SAMPLE = SpeedSample(
 
 
 def test_each_run_of_an_entry_has_what_its_own_process_had() -> None:
-    samples = [replace(SAMPLE, code=code, environment={"uuid": f"GPU-{code}"}, start=(9.0, 3.0)) for code in "ab"]
+    samples = [
+        replace(SAMPLE, code=code, environment={"uuid": f"GPU-{code}"}, start=(9.0, 3.0), compile_processes=4)
+        for code in "ab"
+    ]
     entry = record.new_entry("a.py::t", {}, [samples[0], replace(samples[1], kept_cache=True)])
     first, second = record.runs_of(entry)
     assert (first.code, first.device_id, first.kept_cache) == ("a", "GPU-a", False)
     assert (second.code, second.device_id, second.kept_cache) == ("b", "GPU-b", True)
-    assert (first.start, first.warm_start) == (9.0, 3.0)
+    assert (first.start, first.warm_start, first.compile_processes) == (9.0, 3.0, 4)
     assert [first] == record.runs_of(json.loads(json.dumps(record.new_entry("a.py::t", {}, samples[:1]))))
 
 

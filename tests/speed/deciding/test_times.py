@@ -141,6 +141,32 @@ def test_time_that_some_runs_lack_is_not_judged() -> None:
     assert verdict(*slow_start, before=[*before, run()]).outcome == "pass"
 
 
+def test_a_slow_host_is_not_a_slow_compiler() -> None:
+    before = [replace(each, start=10.0, warm_start=2.0) for each in stored()]
+    host_is_slower = [replace(run(0.5, 0.5, 0.5, eager=0.5), start=15.0, warm_start=3.0)] * 8
+    assert outcome(host_is_slower[0], before=before) == outcome(*host_is_slower, before=before) == ("pass", False)
+    compiler_too = [replace(one, start=30.0) for one in host_is_slower]
+    assert [c.metric for c in verdict(*compiler_too, before=before).changed("regressed")] == ["start"]
+    host_is_faster = [replace(run(-0.5, -0.5, -0.5, eager=-0.5), start=20.0, warm_start=2.0)] * 8
+    assert [c.metric for c in verdict(*host_is_faster, before=before).changed("regressed")] == ["start"]
+
+
+def test_starts_with_other_numbers_of_compile_processes_are_not_compared() -> None:
+    before = [replace(each, start=10.0, warm_start=2.0, compile_processes=16) for each in stored()]
+    alone = [replace(run(), start=30.0, warm_start=2.0, compile_processes=1)] * 8
+    found = verdict(*alone, before=before)
+    assert (found.outcome, found.undecided) == ("inconclusive", ())
+    assert found.reason.startswith(
+        "cold starts were not compared: the number of compile processes is 1, but 16 in the baseline"
+    )
+    slower_kernels = [replace(one, compile_processes=1, start=10.0) for one in slower(0.3)]
+    assert outcome(*slower_kernels, before=before)[0] == "regressed", "other times are still compared"
+    alike = [replace(one, compile_processes=16) for one in alone]
+    assert [c.metric for c in verdict(*alike, before=before).changed("regressed")] == ["start"]
+    unknown = [replace(one, compile_processes=0) for one in before]
+    assert [c.metric for c in verdict(*alone, before=unknown).changed("regressed")] == ["start"]
+
+
 def test_wall_time_of_runs_without_device_time_is_compared_with_eagers_own() -> None:
     before = [replace(one, device=None) for one in stored()]
     assert verdict(run(0.0, 0.3), before=before).changes[0].against == "wall"

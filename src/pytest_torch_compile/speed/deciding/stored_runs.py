@@ -63,15 +63,15 @@ def runs_of(entry: Mapping[str, Any] | None) -> list[Run]:
     """Return the stored runs in a baseline entry, oldest first."""
     ours = _ours(entry)
     rows = ours.get("runs", [])
-    columns = [ours.get(name) or [] for name in ("codes", "devices", "kept_caches")]
+    columns = [ours.get(name) or [] for name in ("codes", "devices", "kept_caches", "compile_processes")]
     # A column of another length cannot be matched to the runs, so its values are unknown.
     columns = [column if len(column) == len(rows) else [""] * len(rows) for column in columns]
     runs = []
-    for figures, code, device, kept in zip(rows, *columns, strict=True):
+    for figures, code, device, kept, processes in zip(rows, *columns, strict=True):
         wall, host, on_device = (Times(*figures[n]) if n in figures else None for n in ("wall", "host", "device"))
         cold, warm = (figures[name][1] if name in figures else None for name in ("start", "warm-start"))
         assert wall is not None  # an entry without this key is rejected when the file is read
-        runs.append(Run(wall, host, on_device, cold, warm, code, device, bool(kept)))
+        runs.append(Run(wall, host, on_device, cold, warm, code, device, bool(kept), processes or 0))
     return runs
 
 
@@ -127,11 +127,13 @@ def new_entry(test: str, benchmark: Mapping[str, Any], samples: Sequence[SpeedSa
 
 
 def _columns(runs: Sequence[Run]) -> Entry:
+    processes = [run.compile_processes for run in runs]
     return {
         "runs": [_figures(run) for run in runs],
         "codes": [run.code for run in runs],
         "devices": [run.device_id for run in runs],
         "kept_caches": [run.kept_cache for run in runs],
+        **({"compile_processes": processes} if any(processes) else {}),
     }
 
 

@@ -45,6 +45,7 @@ METRICS: dict[Metric, tuple[str, FindingKind]] = {
     "start": ("cold start", "compile-time"),
     "warm_start": ("warm start", "compile-time"),
 }
+STARTS: tuple[Metric, ...] = ("start", "warm_start")
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,8 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
     if not stored:
         return Verdict("no-baseline", reason="the baseline for this environment has no runs of this test")
     metrics = _measured([*stored, *new])
+    if other := _other_compile_processes(stored, new):
+        metrics = [metric for metric in metrics if metric not in STARTS]
     # The significance level is divided by the number of tests, by the number of quantities (such as wall time) per
     # test, and by the number of comparisons that may be made per quantity. The result is divided by the first run's
     # threshold, because additional runs are judged only if the first run's p-value was below this threshold.
@@ -111,7 +114,9 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
     )
     # A test that already fails does not need more compilations for undecided times.
     undecided = () if outcome == "regressed" else tuple(change for change, is_open in judged if is_open)
-    return Verdict(outcome, tuple(change for change, _ in judged), why if unclear else "", undecided)
+    reason = "; ".join(filter(None, [why if unclear else "", other]))
+    outcome = worst([outcome, "inconclusive"]) if other else outcome
+    return Verdict(outcome, tuple(change for change, _ in judged), reason, undecided)
 
 
 def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
@@ -180,12 +185,12 @@ def _change_in(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level:
         return change, False  # the host is slower than usual, which slows down eager more than compiled code
     if not further:
         rare = change.p_value < (SCREEN_OF_A_LOSS if slower else SCREEN_OF_A_GAIN)
-        if not (rare and abs(change.effect) > FLOORS[metric] / 2):
+        if not (rare and abs(change.effect) > FLOORS[metric] / 2) or _host_became_slower(change, stored, new):
             return change, False
         return (change, True) if can_decide(stored) else (replace(change, outcome="inconclusive"), False)
     if slower != (first > fmean(before)) or not large:
         return change, False  # the additional runs do not confirm the first run
-    if slower and _only_eager_changed(metric, stored, new):
+    if slower and (_only_eager_changed(metric, stored, new) or _host_became_slower(change, stored, new)):
         return change, False
     if are_enough(len(before), len(further)) and change.p_value <= level:
         return replace(change, outcome="regressed" if slower else "improved"), False
@@ -248,3 +253,29 @@ def _only_eager_changed(metric: Metric, stored: Sequence[Run], new: Sequence[Run
         return after - before
 
     return shift("eager") < -FLOORS[metric] and shift("compiled") <= 0
+
+
+def _host_became_slower(change: Change, stored: Sequence[Run], new: Sequence[Run]) -> bool:
+    """Return whether a slower host explains why a cold or warm start takes longer.
+
+    Starts are not divided by an eager time, because no part of eager is similar to a compilation. But if eager needs
+    more host time, the host also compiles more slowly.
+    """
+    if change.metric not in STARTS:
+        return False
+    after, before = (fmean(math.log((run.host or run.wall).eager) for run in runs) for runs in (new, stored))
+    return change.effect - max(0.0, after - before) <= FLOORS[change.metric]
+
+
+def _other_compile_processes(stored: Sequence[Run], new: Sequence[Run]) -> str:
+    """Return why the cold starts cannot be compared: Inductor compiled in another number of processes. Return ``""`` if
+    they can be compared.
+    """
+    before, now = ({run.compile_processes for run in runs if run.start} - {0} for runs in (stored, new))
+    if not before or not now or now <= before:
+        return ""
+    stored_numbers = " or ".join(map(str, sorted(before)))
+    return (
+        f"cold starts were not compared: the number of compile processes is {max(now)}, but {stored_numbers} in the "
+        "baseline; set TORCHINDUCTOR_COMPILE_THREADS, or record the baseline again"
+    )

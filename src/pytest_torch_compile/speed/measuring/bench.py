@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..._torch import code
+from ..._torch import code, support
 from ..._torch.compiled import uncompiled
 from ..._torch.warning_filters import calm
 from ...findings import CompileUsageError
@@ -107,6 +107,7 @@ class Bench:
             what=self.what,
             mode=self.mode,
             code=code.identity(self._loaded),
+            compile_processes=support.compile_processes(),
             rounds=measured.rounds,
             calls_per_round=(measured.calls["eager"], measured.calls["compiled"]),
             environment=environment_of(self.device),
