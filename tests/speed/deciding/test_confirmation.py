@@ -122,6 +122,18 @@ def test_gate_does_not_confirm_what_can_only_be_an_improvement() -> None:
     assert (decision.times.outcome, decision.changed, asked) == ("improved", True, [7, 6, 5, 4])
 
 
+def test_a_possible_improvement_after_a_second_compilation_is_not_inconclusive_for_the_gate() -> None:
+    """Seen on an H200: the second compilation of an autotuned training step was needed for a count."""
+    seen = [sample(-0.2, kernels=10), *[sample(-0.2)] * 7]
+    decision, asked = decided(*seen, gates=True)
+    assert (decision.times.outcome, decision.worse, asked) == ("pass", [], [1])
+    assert decision.times.reason == "device time and wall time may have improved: confirm with --compile-perf=track"
+    decision, asked = decided(*seen)
+    assert (decision.times.outcome, asked[0]) == ("improved", 7)
+    few = decided(*seen, before=stored(3), gates=True)[0]
+    assert (few.times.outcome, few.times.reason) == ("inconclusive", "only 3 compilations are stored, but 5 are needed")
+
+
 def test_gate_confirms_a_loss_beside_an_improvement() -> None:
     decision, asked = decided(*[sample(-0.2, kernels=10)] * 8, gates=True)
     assert ([str(one) for one in decision.worse], asked) == (["kernels per call 9 -> 10"], [1])

@@ -74,7 +74,7 @@ def decide(
     further: Iterator[SpeedSample] = iter(())
     with ExitStack() as running:  # on exit, ends the processes whose compilations are no longer needed
         while True:
-            verdict = times.judge(stored.runs, [sample.run() for sample in samples], tests=tests)
+            verdict = times.judge(stored.runs, [sample.run() for sample in samples], tests=tests, gates=gates)
             if why := [*reasons, *dict.fromkeys(problem for sample in samples for problem in sample.problems)]:
                 verdict = Verdict("inconclusive", verdict.changes, "; ".join(why))
             shown = exact.differences(stored.counts, [sample.exact for sample in samples], allow_more)

@@ -89,9 +89,10 @@ class Verdict:
         return tuple(change for change in self.changes if change.outcome == outcome)
 
 
-def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
+def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int, gates: bool = False) -> Verdict:
     """Compare the new times of one test with its stored runs. ``tests`` is the number of speed tests in the suite.
-    ``new`` contains the first run, followed by the additional runs.
+    ``new`` contains the first run, followed by the additional runs. If ``gates`` is true, a possible improvement is not
+    ``inconclusive``, because it cannot fail the test.
     """
     if not stored:
         return Verdict("no-baseline", reason="the baseline for this environment has no runs of this test")
@@ -104,6 +105,8 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int) -> Verdict:
     looks = sum(are_enough(len(stored), further) for further in range(1, MAX_COMPILATIONS))
     level = FAMILY_LEVEL / max(1, tests * len(metrics) * looks) / SCREEN_OF_A_LOSS
     judged = [_change_in(metric, stored, new, level) for metric in metrics]
+    if gates and can_decide(stored):
+        judged = [(_without_gain(change), is_open) for change, is_open in judged]
     outcome = worst([change.outcome for change, _ in judged])
     unclear = [METRICS[change.metric][0] for change, _ in judged if change.outcome == "inconclusive"]
     few = f"only {len(stored)} compilation{'s are' if len(stored) > 1 else ' is'} stored, but 5 are needed"
@@ -197,6 +200,11 @@ def _change_in(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level:
     if len(new) < MAX_COMPILATIONS:
         return replace(change, outcome="inconclusive"), True
     return replace(change, outcome="inconclusive" if change.p_value < SCREEN_OF_A_LOSS else "pass"), False
+
+
+def _without_gain(change: Change) -> Change:
+    gain = change.outcome == "inconclusive" and change.effect < 0
+    return replace(change, outcome="pass") if gain else change
 
 
 def _compared(metric: Metric, against: str, before: Sequence[float], after: Sequence[float], kept: bool) -> Change:
