@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ._torch.hints import MAY_FAIL_IN_EAGER, MAY_FOLLOW, RAISED_IN_CODE, dynamic_output_hint
+from ._torch.hints import MAY_FAIL_IN_EAGER, MAY_FOLLOW, RAISED_IN_CODE, corrected, dynamic_output_hint
 from ._torch.hints import SEE_CACHE_BYPASS as SEE_CACHE_BYPASS
 from ._torch.hints import SURFACE_ERRORS as SURFACE_ERRORS
 from .observation import GraphBreak
@@ -32,6 +32,10 @@ BREAK_HINTS = {
     "function that dynamo skips": "dynamo cannot trace this function; replace it, or call it outside the compiled "
     "function",
 }
+CALLS_GRAPH_BREAK = (
+    "this line calls a function that breaks the graph with graph_break(); call it outside the compiled function, or "
+    "allow this break with max_graph_breaks or accepted_breaks"
+)
 NUMBERS_BREAK = ("unsupported code", "scalar from a tensor")  # categories of breaks that a NumPy scalar can cause
 NUMPY_NUMBER = (
     "torch traces a NumPy scalar as a tensor; convert it to a Python number where it is set, with float(...) or "
@@ -279,12 +283,14 @@ def for_break(found: GraphBreak, breaks: Sequence[GraphBreak] = ()) -> str:
     """
     if found.numbers and found.category in NUMBERS_BREAK:
         fix = f"{' and '.join(found.numbers)}: {NUMPY_NUMBER}"
+    elif found.category == "explicit graph break" and found.location.library is not None:
+        fix = CALLS_GRAPH_BREAK
     elif found.category == "dynamic output shape":
         fix = dynamic_output_hint(f"{found.reason} {found.explanation}")
     else:
         # torch's hint mentions that the code may fail in eager as well, but the eager run has already finished without
         # an error.
-        hints = [hint for hint in found.hints if not MAY_FAIL_IN_EAGER.search(hint)]
+        hints = [corrected(hint) for hint in found.hints if not MAY_FAIL_IN_EAGER.search(hint)]
         if RAISED_IN_CODE.search(found.reason):
             hints = [RAISES_IN_CODE]
         if len(breaks) > 1 and any(map(MAY_FOLLOW.search, hints)):
@@ -339,6 +345,14 @@ def after_breaks(places: Sequence[str]) -> str:
     shown = ", ".join(places[:3]) + (f" and {len(places) - 3} more lines" if len(places) > 3 else "")
     why = "so the code after each break is compiled separately, with guards on all its inputs"
     return f"the graph breaks at {shown}, {why}. Remove the breaks first"
+
+
+def after_skipped(functions: Sequence[str]) -> str:
+    """Return the fix for recompiles in functions that skipped functions call."""
+    return (
+        f"torch skipped {' and '.join(functions)} because of a graph break, so it compiles the functions called there "
+        "one by one, and a function that is called several times may recompile. Remove the break first"
+    )
 
 
 def loosen(path: str) -> str:

@@ -347,6 +347,32 @@ def test_cache_of_an_installed_package_is_empty_in_each_leg(installed, target):
     assert not hasattr(installed.CACHE, "known")
 
 
+@pytest.mark.parametrize("folder", ["site-packages", "src"])
+def test_generated_code_belongs_to_the_module_of_its_class(folder, tmp_path, monkeypatch):
+    """The names of a dataclass's fields are also names of global variables of the module, as in Inductor's metrics."""
+    home = tmp_path / folder / "measures"
+    home.mkdir(parents=True)
+    (home / "__init__.py").write_text(
+        "import dataclasses, torch\n\nkernels = 0\n\n@dataclasses.dataclass\nclass Counts:\n    kernels: int = 0\n\n"
+        "@torch.compiler.disable\ndef count(number):\n    global kernels\n    kernels += number\n"
+        "    return Counts(kernels)\n"
+    )
+    monkeypatch.syspath_prepend(home.parent)
+    measures = importlib.import_module("measures")
+
+    def counted(x):
+        measures.count(2 if torch.compiler.is_compiling() else 1)
+        return x * 2
+
+    try:
+        report = check_compile(counted, torch.ones(2), backend="eager", max_graph_breaks=9)
+    except CompileCheckFailed as failure:
+        report = failure.report
+    del sys.modules["measures"]
+    kinds = [finding.kind for finding in report.findings]
+    assert (kinds, report.numerics.not_compared) == ((["state"], ()) if folder == "src" else ([], ()))
+
+
 @pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
 def test_attribute_that_dynamo_leaves_on_a_parameter_is_no_difference(wrong):
     class Moves(nn.Module):

@@ -71,9 +71,11 @@ _CAUSES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("global-state", re.compile(r"torch_function_mode_stack")),
     ("train-or-eval", re.compile(r"\.training\b|\['training'\]")),
     ("duck-shape", re.compile(r"(?:size\(\)|shape)\[\d+\]\s*(?:==|!=)\s*[^\n]*(?:size\(\)|shape)\[\d+\]")),
+    ("constant-size", re.compile(r"(?:size\(\)|shape)\[\d+\][^\n]*==\s*-?\d+\.\d")),  # a float made from a size
     ("size-0-or-1", re.compile(r"2 <= [^<>=]*(?:size\(\)|shape)\[\d+\]$")),
     ("size-0-or-1", re.compile(r"(?:size\(\)|shape)\[\d+\] (?:[!=]= [01]\b|> 1\b|>= 2\b)")),
     ("size", re.compile(r"(?:size\(\)|shape)\[\d+\]|^Eq\(|^Ne\(|\bs\d+\b")),
+    ("attribute", re.compile(r"___dict_contains\([^,]*, [^,]*\.__dict__\)")),
     ("length", re.compile(r"\blen\(|list\(.*keys|dict_keys|KeyError|DICT_(?:LENGTH|KEYS)")),
     ("length", re.compile(r"^not (?:_|[LG]\[)[^()<>=]*$")),  # an empty container
     ("length", re.compile(r"___dict_(?:version|contains)|set\.__contains__|not in | in (?:L|G)\[")),

@@ -15,6 +15,9 @@ SEE_CACHE_BYPASS = (
 MAY_FAIL_IN_EAGER = re.compile(r"may result in an error when running in eager")
 MAY_FOLLOW = re.compile(r"may have been caused by an earlier graph break")
 RAISED_IN_CODE = re.compile(r"^Observed exception")
+# A setting that torch names incorrectly in its hint.
+_WRONG_NAME = re.compile(r"\btorch\._dynamo\.trace_autograd_ops\b")
+_NOTHING_SAID = re.compile(r"^\s*(?:Explanation|Developer debug context):[ ]*\n", re.M)
 _DOUBT = re.compile(rf"^\s*Hint: [^\n]*{MAY_FAIL_IN_EAGER.pattern}.*(?:\n {{4}}.*)*\n?", re.M)
 
 _CAPTURE = (
@@ -36,10 +39,15 @@ _DYNAMIC_OUTPUTS = {
 
 
 def without_doubt(said: str) -> str:
-    """Remove from torch's message the hint that the code may fail in eager mode. This hint is not useful, because the
-    eager run has already succeeded.
+    """Remove from torch's message the hint that the code may fail in eager mode, because the eager run has already
+    succeeded, and headings without text.
     """
-    return _DOUBT.sub("", said)
+    return _NOTHING_SAID.sub("", _DOUBT.sub("", said))
+
+
+def corrected(hint: str) -> str:
+    """Return torch's hint with the correct name of the setting that it mentions."""
+    return _WRONG_NAME.sub("torch._dynamo.config.trace_autograd_ops", hint)
 
 
 def dynamic_output_hint(reason: str) -> str:

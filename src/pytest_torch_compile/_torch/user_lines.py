@@ -134,6 +134,14 @@ def is_own(file: str, packages: frozenset[str] = frozenset()) -> bool:
     return not path.startswith((_STDLIB, "<frozen"))
 
 
+def file_of_code(code: types.CodeType, namespace: dict[str, Any]) -> str:
+    """Return the file that code belongs to. Code that was generated at run time, such as the ``__init__`` of a
+    dataclass, belongs to the module in whose namespace it runs.
+    """
+    file = code.co_filename
+    return str(namespace.get("__file__") or file) if file.startswith("<") else file
+
+
 def is_guard(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     """Return whether code is an expression in a guard, which dynamo evaluates with the local variables as ``L`` and the
     global variables as ``G``.

@@ -6,10 +6,10 @@ EXPLANATIONS: dict[str, str] = {
     "size": "a tensor size changed; mark the dimension as dynamic (dynamic_dims=...), compile with dynamic=True, or "
     "pad to a fixed set of sizes",
     "constant-size": "a tensor size changed that torch does not make dynamic, because the code requires the size to be "
-    "constant (a Python loop over the dimension, int(size), or a comparison of the size with a number), or because the "
-    "tensor is a parameter, a buffer or marked as static. dynamic=True and dynamic_dims do not help; set "
-    "TORCH_LOGS=+dynamic to find a line that you can rewrite, pad to a fixed set of sizes, or allow one recompile for "
-    "each size with max_recompiles",
+    "constant (a Python loop over the dimension, int(size), a division with /, or a comparison of the size with a "
+    "number), or because the tensor is a parameter, a buffer or marked as static. dynamic=True and dynamic_dims do not "
+    "help; set TORCH_LOGS=+dynamic to find a line that you can rewrite, pad to a fixed set of sizes, or allow one "
+    "recompile for each size with max_recompiles",
     "size-0-or-1": "torch specializes on sizes 0 and 1, and compiles a separate graph for each of them, even "
     "with dynamic=True; allow one recompile for each, or avoid these sizes",
     "duck-shape": "two dimensions had the same size in the first call, so torch assumed that they are always equal "
@@ -41,13 +41,16 @@ EXPLANATIONS: dict[str, str] = {
     "train-or-eval": "the module switched between train() and eval(), and torch compiles a graph for each mode; "
     "allow one recompile with max_recompiles, or check train() and eval() separately",
     "length": "the length or the keys of a container changed; always pass the same structure, or pass a tensor instead",
+    "attribute": "an attribute was added to an object or removed from it after torch had compiled the code; set the "
+    "attribute when the object is created (in __init__)",
     "new-object": "a different object (function, module or None) was passed, and the graph is valid only for the "
     "first object; create the object once, outside the call, and always pass the same object",
     "closure": "a variable of an enclosing function changed, and its value is part of the graph; pass it as an "
     "argument (as a tensor if it is a number), or do not change it between calls",
     "global": "a global variable changed, and its value is part of the graph; pass it as an argument (as a "
     "tensor if it is a number), or set it once, before the first call",
-    "python-number": "a Python number changed; pass it as a tensor, or mark it as dynamic",
+    "python-number": "a Python number changed; pass it as a tensor, or compile with dynamic=True. For torch, a number "
+    "that is an attribute of a module is always a constant; store it in a buffer (register_buffer)",
     "python-bool": "a Python flag changed, and torch compiles a graph for each value; allow one recompile for it "
     "with max_recompiles, or replace it with a tensor and torch.where",
     "python-string": "a Python string changed, and torch compiles a graph for each value; keep it out of compiled "

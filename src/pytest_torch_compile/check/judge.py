@@ -63,7 +63,7 @@ def judge(seen: Observation, budget: Budget, run: Conditions) -> list[Finding]:
     """Return the findings of one run."""
     findings = _graph_breaks(seen.graph_breaks, budget, run.stopped_at) + not_observable(seen.undecided)
     if len(seen.recompiles) > budget.recompiles:
-        findings.append(_recompiles(seen.recompiles, budget.recompiles, run.dynamic))
+        findings.append(_recompiles(seen, budget.recompiles, run.dynamic))
     # A later entry of a dictionary replaces an earlier one, so in reverse order the first fallback remains.
     first_of_each_frame = {(f.frame, f.location): f for f in reversed(seen.fallbacks)}
     for fallback in reversed(first_of_each_frame.values()):
@@ -110,13 +110,16 @@ def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget, stopped_at: Loca
     return findings
 
 
-def _recompiles(recompiles: Sequence[Recompile], allowed: int, dynamic: bool) -> Finding:
+def _recompiles(seen: Observation, allowed: int, dynamic: bool) -> Finding:
+    recompiles = seen.recompiles
     causes = Counter(recompile.guards[0].cause for recompile in recompiles if recompile.guards)
     if _constant_sizes(recompiles, dynamic):
         causes = Counter({"constant-size" if cause == "size" else cause: n for cause, n in causes.items()})
     resumed = [(one.location, one.after_break) for one in recompiles if one.after_break and one.location]
     broken = list(dict.fromkeys(replace(location, line=line).shown() for location, line in resumed))
+    skipped = list(dict.fromkeys(one.skipped for one in seen.graph_breaks if one.skipped))
     hints = [advice.after_breaks(broken)] if broken else []
+    hints += [advice.after_skipped(skipped)] if skipped else []
     hints += [for_guard(cause) for cause, _ in causes.most_common()]
     return Finding(
         "recompile",

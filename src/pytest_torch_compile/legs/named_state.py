@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from .._torch.attributes import is_a
-from .._torch.user_lines import is_guard, is_own
+from .._torch.user_lines import file_of_code, is_guard, is_own
 from .holders import ClassAttributes, Variable, closed_over, global_variable, is_mutable
 from .late_imports import LateImport
 from .reach import cells, lives_in_torch, reached
@@ -92,7 +92,7 @@ class NamedState:
         """Add the global variables to which user code refers, the variables' contents, and the functions that the code
         calls.
         """
-        own = is_own(code.co_filename, self._packages) and not is_guard(code, namespace)
+        own = is_own(file_of_code(code, namespace), self._packages) and not is_guard(code, namespace)
         if id(code) in self._codes or not own:
             return
         self._codes[id(code)] = code
@@ -114,7 +114,9 @@ class NamedState:
                 for attribute in sorted(names & inner.keys()):
                     if not isinstance(inner[attribute], (types.FunctionType, type, types.ModuleType)):
                         self._note_variable(f"global {name}.{attribute}", inner, attribute)
-        elif is_a(value, types.FunctionType) and not is_own(value.__code__.co_filename, self._packages):
+        elif is_a(value, types.FunctionType) and not is_own(
+            file_of_code(value.__code__, value.__globals__), self._packages
+        ):
             self._note_content([value])  # a library's wrapper around a user function
         else:
             self._note_variable(f"global {name}", namespace, name)
