@@ -123,20 +123,15 @@ def _measured_here(test: SpeedTest, stored: StoredTest, confirms: bool) -> tuple
 
 def _decision(test: SpeedTest, stored: StoredTest, sample: SpeedSample, confirms: bool) -> Decision:
     """Compare the sample with the stored runs, and measure again in fresh processes if needed."""
-    recording = settings.current.update_baselines and not times.can_decide(stored.runs)
-    # If a count already fails the test, do not confirm the times with more measurements, which may take minutes.
-    decision = decide(
+    return decide(
         stored,
         sample,
-        None if recording or confirms else partial(fresh_process.further_samples, test.child, sample, test.warn),
+        None if confirms else partial(fresh_process.further_samples, test.child, sample, test.warn),
         tests=test.tests,
         allow_more=test.allow_more,
-        problems=stored.problems,
         gates=settings.current.gates,
+        recording=settings.current.update_baselines and not times.can_decide(stored.runs),
     )
-    if decision.times.outcome == "no-baseline":
-        return replace(decision, times=times.Verdict("no-baseline", reason=stored.missing))
-    return decision
 
 
 def _result(test: SpeedTest, stored: StoredTest, decision: Decision) -> dict[str, Any]:

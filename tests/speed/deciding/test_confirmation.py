@@ -134,9 +134,46 @@ def test_a_possible_improvement_after_a_second_compilation_is_not_inconclusive_f
     assert (few.times.outcome, few.times.reason) == ("inconclusive", "only 3 compilations are stored, but 5 are needed")
 
 
+def test_an_improved_count_is_confirmed_while_few_runs_are_stored() -> None:
+    """Otherwise, the baseline would keep the earlier count beside the new one, and allow it."""
+    decision, asked = decided(*[sample(kernels=8)] * 2, before=stored(2), recording=True)
+    assert ([str(one) for one in decision.differences], decision.changed, asked) == (
+        ["kernels per call 9 -> 8"], True, [1]
+    )  # fmt: skip
+    decision, asked = decided(sample(kernels=8), sample(kernels=9), before=stored(2), recording=True)
+    assert (decision.changed, asked) == (False, [1])
+    decision, asked = decided(sample(0.3, kernels=10), before=stored(2), recording=True)
+    assert (decision.changed, asked) == (False, []), "more kernels and other times are recorded beside the earlier ones"
+
+
+def test_a_test_without_any_baseline_says_so_on_a_cpu_too() -> None:
+    on_cpu = sample(problems=["times on CPU are shown, but neither stored nor compared with a baseline"])
+    unknown = StoredTest(missing="no baseline exists for cpu_torch-2.15 in baselnes")
+    decision = decide(unknown, on_cpu, None, tests=24)
+    assert (decision.times.outcome, decision.times.reason) == ("no-baseline", unknown.missing)
+    assert decide(StoredTest(counts=COUNTS), on_cpu, None, tests=24).times.outcome == "inconclusive"
+    on_gpu = decide(StoredTest(counts=COUNTS, missing="no runs"), sample(), None, tests=24)
+    assert (on_gpu.times.outcome, on_gpu.times.reason) == ("no-baseline", "no runs")
+
+
+def test_a_baseline_without_counts_does_not_pass() -> None:
+    decision = decide(StoredTest(stored(10)), sample(graph_breaks=7), None, tests=24)
+    assert decision.times.outcome == "inconclusive"
+    assert decision.times.reason == "counts were not compared, because structure.json has no counts of this test"
+    slow = decide(StoredTest(stored(10)), sample(0.3), lambda number: (sample(0.3) for _ in range(number)), tests=24)
+    assert slow.times.outcome == "regressed"
+
+
+def test_a_count_is_not_said_to_be_in_one_compilation_only_if_the_second_failed() -> None:
+    decision, _ = decided(sample(kernels=96), gates=True)
+    assert (decision.worse, decision.unconfirmed) == ([], "the fresh process failed")
+    assert summary(decision) == "kernels per call 9 -> 96 not confirmed, the fresh process failed"
+
+
 def test_gate_confirms_a_loss_beside_an_improvement() -> None:
     decision, asked = decided(*[sample(-0.2, kernels=10)] * 8, gates=True)
     assert ([str(one) for one in decision.worse], asked) == (["kernels per call 9 -> 10"], [1])
+    assert "times also seem" not in explain("test", decision, StoredTest(stored(10), COUNTS))
 
 
 def test_one_stored_run_is_enough_for_a_count() -> None:
@@ -172,7 +209,9 @@ def test_disturbed_compilation_ends_it_wherever_it_comes() -> None:
 
 
 def test_what_forbids_a_verdict_beforehand_asks_for_nothing() -> None:
-    decision, asked = decided(sample(0.1), problems=["no run is of this device"])
+    asked: list[int] = []
+    other_device = StoredTest(stored(10), COUNTS, problems=["no run is of this device"])
+    decision = decide(other_device, sample(0.1), lambda number: asked.append(number), tests=24)
     assert (decision.times.outcome, decision.times.reason, asked) == ("inconclusive", "no run is of this device", [])
 
 

@@ -33,6 +33,30 @@ def test_one_stored_run_is_enough_for_each_quantity(quantity: exact.Quantity) ->
     assert shown(before, before) == []
 
 
+def test_fewer_cuda_graphs_are_no_loss_if_there_are_fewer_graphs() -> None:
+    """A graph break was removed."""
+    before = {"graphs": 2, "graph_breaks": 1, "cuda_graphs": 2}
+    assert shown(before, {"graphs": 1, "graph_breaks": 0, "cuda_graphs": 1}) == [
+        ("graphs 2 -> 1", False), ("graph breaks 1 -> 0", False), ("CUDA graphs launched per call 2 -> 1", False)
+    ]  # fmt: skip
+    training = {"graphs": 2, "cuda_graphs": 4}
+    assert ("CUDA graphs launched per call 4 -> 2", False) in shown(training, {"graphs": 1, "cuda_graphs": 2})
+    assert ("CUDA graphs launched per call 4 -> 1", True) in shown(training, {"graphs": 1, "cuda_graphs": 1})
+    assert ("CUDA graphs launched per call 4 -> 0", True) in shown(training, {"graphs": 1, "cuda_graphs": 0})
+    assert ("CUDA graphs launched per call 4 -> 2", True) in shown(training, {"graphs": 2, "cuda_graphs": 2})
+
+
+def test_a_target_that_is_compiled_now_is_not_worse_than_one_that_was_not() -> None:
+    """A break in a loop was removed, because of which torch had compiled nothing."""
+    before = {"graphs": 0, "graph_breaks": 1, "python_calls": 54, "guards": 0}
+    after = {"graphs": 1, "graph_breaks": 0, "python_calls": 100, "guards": 300}
+    assert shown(before, after) == [("graphs 0 -> 1", False)]
+    assert ("graphs 1 -> 0", True) in shown(after, before)
+    assert ("Python calls per call 54 -> 100", True) in [
+        (text.partition(" (")[0], worse) for text, worse in shown(before, {**after, "graphs": 0})
+    ]
+
+
 def test_message_names_the_number_before_and_after() -> None:
     before, after = {"kernels": 46, "memory": 81_900_000}, {"kernels": 56, "memory": 132_900_000}
     assert shown(before, after) == [

@@ -138,7 +138,20 @@ def test_time_that_some_runs_lack_is_not_judged() -> None:
     before = [replace(each, start=10.0) for each in stored()]
     slow_start = [replace(run(), start=20.0)] * 8
     assert [c.metric for c in verdict(*slow_start, before=before).changed("regressed")] == ["start"]
-    assert verdict(*slow_start, before=[*before, run()]).outcome == "pass"
+    assert verdict(*[run()] * 8, before=before).outcome == "pass", "the new runs measured no start"
+
+
+def test_stored_runs_without_a_cold_start_do_not_hide_the_others() -> None:
+    """``cold_start=True`` was added to a test that had stored runs."""
+    without, slow_start = stored(7), [replace(run(), start=40.0)] * 8
+    with_start = [replace(each, start=10.0) for each in stored(13)]
+    assert [c.metric for c in verdict(*slow_start, before=[*without, *with_start]).changed("regressed")] == ["start"]
+    assert verdict(*[replace(run(), start=10.0)] * 8, before=[*without, *with_start]).outcome == "pass"
+    first = verdict(*slow_start, before=without)
+    assert first.outcome == "inconclusive"
+    assert first.reason == "cold starts were not compared, because the baseline has none; record the baseline again"
+    few = verdict(*slow_start, before=[*without, *with_start[:2]])
+    assert (few.outcome, few.reason) == ("inconclusive", "only 2 compilations are stored, but 5 are needed")
 
 
 def test_a_slow_host_is_not_a_slow_compiler() -> None:

@@ -28,13 +28,14 @@ class Decision:
 
     ``differences`` contains the counts that are confirmed to differ from the stored counts. ``varying`` contains the
     other counts that differed in the first compilation; these differences are not confirmed, and autotuning may have
-    caused them.
+    caused them. ``unconfirmed`` is the reason, if any, why no other compilation could be measured.
     """
 
     samples: list[SpeedSample]
     times: Verdict
     differences: tuple[Difference, ...] = ()
     varying: tuple[Difference, ...] = ()
+    unconfirmed: str = ""
 
     @property
     def worse(self) -> list[Difference]:
@@ -54,8 +55,8 @@ def decide(
     *,
     tests: int,
     allow_more: AllowMore | None = None,
-    problems: Sequence[str] = (),
     gates: bool = False,
+    recording: bool = False,
 ) -> Decision:
     """Decide the result of a speed test. As long as the times seem to have changed and there are too few compilations
     to be sure, request more compilations.
@@ -66,22 +67,22 @@ def decide(
         another: a function that measures again in fresh processes and may raise NoFigures; None to skip the
             confirmation.
         tests: the number of speed tests in the suite.
-        problems: the reasons, if any, why the times cannot be compared with the stored runs.
+        recording: whether runs are only recorded, because too few are stored to compare times. Then confirm only
+            counts that have improved: without the earlier counts in the baseline, the improvement is kept.
         gates: whether a regression fails the test. Then stop as soon as it is certain whether the test fails: if a
             count is worse than in the baseline, do not confirm the times, and do not confirm improvements.
     """
-    samples, reasons = [first], list(problems)
+    samples, unconfirmed = [first], ""
     further: Iterator[SpeedSample] = iter(())
     with ExitStack() as running:  # on exit, ends the processes whose compilations are no longer needed
         while True:
-            verdict = times.judge(stored.runs, [sample.run() for sample in samples], tests=tests, gates=gates)
-            if why := [*reasons, *dict.fromkeys(problem for sample in samples for problem in sample.problems)]:
-                verdict = Verdict("inconclusive", verdict.changes, "; ".join(why))
+            verdict = _times(stored, samples, unconfirmed, tests=tests, gates=gates)
             shown = exact.differences(stored.counts, [sample.exact for sample in samples], allow_more)
             worse = gates and any(difference.worse for difference in shown)
-            times_open = not worse and any(change.effect > 0 or not gates for change in verdict.undecided)
+            times_open = not (worse or recording) and any(c.effect > 0 or not gates for c in verdict.undecided)
             counts_open = any(
-                (difference.worse or not gates) and not exact.is_certain(difference, len(samples))
+                (difference.worse if gates else not (difference.worse and recording))
+                and not exact.is_certain(difference, len(samples))
                 for difference in shown
             )
             if another is None or not (times_open or counts_open) or len(samples) >= MAX_COMPILATIONS:
@@ -93,8 +94,7 @@ def decide(
                     sample = next(further)
                 samples.append(sample)
             except NoFigures as error:
-                reasons.append(f"a change was measured, but not confirmed: {error}")
-                another = None
+                unconfirmed, another = str(error), None
     faster = [METRICS[change.metric][0] for change in verdict.undecided if change.effect < 0]
     if gates and faster and verdict.outcome == "pass":
         reason = f"{' and '.join(faster)} may have improved: confirm with --compile-perf=track"
@@ -102,4 +102,22 @@ def decide(
     certain = tuple(difference for difference in shown if exact.is_certain(difference, len(samples)))
     names = {difference.quantity.name for difference in certain}
     at_first = exact.differences(stored.counts, [first.exact], allow_more)
-    return Decision(samples, verdict, certain, tuple(d for d in at_first if d.quantity.name not in names))
+    varying = tuple(difference for difference in at_first if difference.quantity.name not in names)
+    return Decision(samples, verdict, certain, varying, unconfirmed)
+
+
+def _times(stored: StoredTest, samples: Sequence[SpeedSample], unconfirmed: str, *, tests: int, gates: bool) -> Verdict:
+    """Return the result for the times, or the reason why the times or the counts cannot be compared."""
+    verdict = times.judge(stored.runs, [sample.run() for sample in samples], tests=tests, gates=gates)
+    if not (stored.runs or stored.counts):
+        return Verdict("no-baseline", reason=stored.missing)
+    why = [f"a change was measured, but not confirmed: {unconfirmed}"] if unconfirmed else []
+    why = [*stored.problems, *why, *dict.fromkeys(problem for sample in samples for problem in sample.problems)]
+    if why:
+        return Verdict("inconclusive", verdict.changes, "; ".join(why))
+    if not stored.runs:
+        return Verdict("no-baseline", reason=stored.missing)
+    if not stored.counts and verdict.outcome != "regressed":
+        uncounted = "counts were not compared, because structure.json has no counts of this test"
+        return replace(verdict, outcome="inconclusive", reason="; ".join(filter(None, [verdict.reason, uncounted])))
+    return verdict

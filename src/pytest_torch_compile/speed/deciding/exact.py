@@ -78,7 +78,8 @@ QUANTITIES = (
     ),
 )  # fmt: skip
 NAMES = tuple(quantity.name for quantity in QUANTITIES)
-# A decrease in these quantities is a regression, because the code may no longer run in CUDA graphs.
+# A decrease in these quantities is a regression, because the code may no longer run in CUDA graphs. If the number of
+# graphs has decreased as well, for example because a graph break was removed, fewer CUDA graphs are sufficient.
 KEPT = {"cuda_graphs"}
 
 
@@ -141,8 +142,14 @@ def differences(
     above every stored value, or if all new values are below every stored value. For a quantity in ``KEPT``, an increase
     is ignored, and every decrease is returned. ``allow_more`` permits larger increases. If ``planned`` is true, the
     tolerance is zero.
+
+    If nothing was compiled for the baseline, its other counts are about eager code, so only the graphs are returned.
     """
     found, allowed = [], allow_more or {}
+    graphs_before, graphs_now = stored.get("graphs", ()), [exact.graphs or 0 for exact in new]
+    if graphs_before and not max(graphs_before) and min(graphs_now):
+        graphs = next(quantity for quantity in QUANTITIES if quantity.name == "graphs")
+        return [Difference(graphs, 0, min(graphs_now), False, planned)]
     for quantity in QUANTITIES:
         if planned:
             quantity = replace(quantity, share=0.0, number=0)
@@ -158,7 +165,10 @@ def differences(
             if lowest > max(known) + max(_tolerance(quantity, max(known)), asked):
                 found.append(Difference(quantity, max(known), lowest, True, planned))
         elif highest < min(known):
-            lost = quantity.name in KEPT or (quantity.name == "graphs" and not highest)
+            lost = quantity.name == "graphs" and not highest
+            if quantity.name in KEPT:
+                per_graph = highest * max(graphs_before, default=0) >= min(known) * max(graphs_now)
+                lost = not (highest and per_graph and max(graphs_now))
             if lost or highest < min(known) - _tolerance(quantity, min(known)):
                 found.append(Difference(quantity, min(known), highest, lost, planned))
     return found

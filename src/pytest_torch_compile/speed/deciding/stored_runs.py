@@ -45,12 +45,15 @@ def stored_test(
     if (problem := speed.problem or counted.problem) and gates:
         raise CompileCheckFailed(f"the baseline cannot be used: {problem}", None)
     runs = runs_of(speed.entries.get(test))
+    # On a CPU, only counts are stored.
+    nothing = speed.missing if speed.problem or speed.nearest else counted.missing
+    has_others = bool(speed.entries or counted.entries)
     problems = [unknown_device(runs, environment.get("uuid", "")), other_cache(runs, kept_cache)]
     return StoredTest(
         runs,
         structure.counts_of(counted.entries.get(test), environment["python"]),
         [problem for problem in problems if problem],
-        f"the baseline {speed.path} has no entry for this test" if speed.entries else speed.missing,
+        f"the baseline {speed.path.parent} has no entry for this test" if has_others else nothing,
     )
 
 

@@ -24,6 +24,7 @@ from typing import Any, Literal
 from ...findings import FindingKind
 from ..sample import Run
 from .constants import (
+    ENOUGH_RUNS,
     FAMILY_LEVEL,
     FLOORS,
     HOST_BOUND,
@@ -96,30 +97,21 @@ def judge(stored: Sequence[Run], new: Sequence[Run], *, tests: int, gates: bool 
     """
     if not stored:
         return Verdict("no-baseline", reason="the baseline for this environment has no runs of this test")
-    metrics = _measured([*stored, *new])
-    if other := _other_compile_processes(stored, new):
-        metrics = [metric for metric in metrics if metric not in STARTS]
+    metrics, not_compared = _comparable(stored, new)
     # The significance level is divided by the number of tests, by the number of quantities (such as wall time) per
     # test, and by the number of comparisons that may be made per quantity. The result is divided by the first run's
     # threshold, because additional runs are judged only if the first run's p-value was below this threshold.
     looks = sum(are_enough(len(stored), further) for further in range(1, MAX_COMPILATIONS))
     level = FAMILY_LEVEL / max(1, tests * len(metrics) * looks) / SCREEN_OF_A_LOSS
-    judged = [_change_in(metric, stored, new, level) for metric in metrics]
+    judged = [_change_in(metric, _with(metric, stored), new, level) for metric in metrics]
     if gates and can_decide(stored):
         judged = [(_without_gain(change), is_open) for change, is_open in judged]
-    outcome = worst([change.outcome for change, _ in judged])
-    unclear = [METRICS[change.metric][0] for change, _ in judged if change.outcome == "inconclusive"]
-    few = f"only {len(stored)} compilation{'s are' if len(stored) > 1 else ' is'} stored, but 5 are needed"
-    why = (
-        f"{len(new)} compilations are not enough to distinguish a change in {' and '.join(unclear)} from noise"
-        if looks
-        else few
-    )
+    changes = tuple(change for change, _ in judged)
+    unclear = _unclear(changes, stored, len(new))
+    outcome = worst([*(change.outcome for change in changes), "inconclusive" if not_compared else "pass"])
     # A test that already fails does not need more compilations for undecided times.
     undecided = () if outcome == "regressed" else tuple(change for change, is_open in judged if is_open)
-    reason = "; ".join(filter(None, [why if unclear else "", other]))
-    outcome = worst([outcome, "inconclusive"]) if other else outcome
-    return Verdict(outcome, tuple(change for change, _ in judged), reason, undecided)
+    return Verdict(outcome, changes, "; ".join(filter(None, [unclear, not_compared])), undecided)
 
 
 def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
@@ -174,7 +166,34 @@ def is_kept(runs: Sequence[Run]) -> bool:
 
 
 def _measured(runs: Sequence[Run]) -> list[Metric]:
-    return [metric for metric in METRICS if all(getattr(run, metric) is not None for run in runs)]
+    return [metric for metric in METRICS if len(_with(metric, runs)) == len(runs)]
+
+
+def _with(metric: Metric, runs: Sequence[Run]) -> list[Run]:
+    """Return the runs in which ``metric`` was measured."""
+    return [run for run in runs if getattr(run, metric) is not None]
+
+
+def _comparable(stored: Sequence[Run], new: Sequence[Run]) -> tuple[list[Metric], str]:
+    """Return the metrics that can be compared, and the reason, if any, why cold and warm starts cannot be compared."""
+    measured, starts = _measured(new), _with("start", stored)
+    metrics = [metric for metric in measured if _with(metric, stored)]
+    if "start" in measured and not starts:
+        return metrics, "cold starts were not compared, because the baseline has none; record the baseline again"
+    if other := _other_compile_processes(starts, new):
+        return [metric for metric in metrics if metric not in STARTS], other
+    return metrics, ""
+
+
+def _unclear(changes: Sequence[Change], stored: Sequence[Run], number: int) -> str:
+    """Return the reason, if any, why ``number`` compilations do not show whether a time has changed."""
+    unclear = [change.metric for change in changes if change.outcome == "inconclusive"]
+    if not unclear:
+        return ""
+    if (few := min(len(_with(metric, stored)) for metric in unclear)) < ENOUGH_RUNS:
+        return f"only {few} compilation{'s are' if few > 1 else ' is'} stored, but {ENOUGH_RUNS} are needed"
+    names = " and ".join(METRICS[metric][0] for metric in unclear)
+    return f"{number} compilations are not enough to distinguish a change in {names} from noise"
 
 
 def _change_in(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level: float) -> tuple[Change, bool]:

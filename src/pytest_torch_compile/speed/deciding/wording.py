@@ -74,7 +74,7 @@ def explain(test: str, decision: Decision, stored: StoredTest) -> str:
     if any(difference.quantity.name == "graph_breaks" for difference in decision.worse):
         lines += [f"    {place}" for place in decision.samples[0].breaks]
     lines += [headline(change) for change in decision.times.changed("regressed")]
-    if decision.worse and decision.times.undecided:
+    if decision.worse and any(change.effect > 0 for change in decision.times.undecided):
         lines.append("the times also seem to have changed; run with --compile-perf=track to confirm this")
     parts = [*lines, "", table(stored.runs, decision.samples)] if stored.runs else lines
     if place := where(decision, stored.runs):
@@ -107,11 +107,14 @@ def summary(decision: Decision) -> str:
     """Return the changes or, if nothing changed, the reason for the outcome, short enough for a table."""
     outcome = decision.times.outcome
     words = [str(difference) for difference in decision.differences]
-    words += [f"{difference} in one compilation only" for difference in decision.varying]
+    only = "not confirmed" if decision.unconfirmed else "in one compilation only"
+    words += [f"{difference} {only}" for difference in decision.varying]
     if outcome in ("regressed", "improved"):
         changes = decision.times.changed(outcome)
         words += [f"{METRICS[change.metric][0]} {percent(change.effect)}" for change in changes]
-    return ", ".join(words) or decision.times.reason
+    if not words:
+        return decision.times.reason
+    return ", ".join(filter(None, [*words, decision.unconfirmed]))
 
 
 def percent(log_ratio: float) -> str:
