@@ -25,7 +25,7 @@ REDUCERS = [
         marks=pytest.mark.compile_known_failure(
             "DDP ignores this mode and keeps its C++ reducer, which compiled autograd rejects",
             kind="exception",
-            torch=">=2.11",
+            torch=">=2.8",
         ),
     ),
 ]
