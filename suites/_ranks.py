@@ -54,7 +54,10 @@ def _group(backend: str, number: int) -> RankGroup:
 def expect_sharding_to_fail_on_cpu(request: pytest.FixtureRequest, ranks: RankGroup) -> None:
     """Mark a test of ``fully_shard`` as a known failure on versions where compiled sharding fails on a CPU."""
     if ranks.backend == "gloo" and torch_version < Version("2.11"):
-        reason = "fully_shard over gloo: torch 2.6 finds no stream on CPU, and torch 2.8 returns different numbers"
+        reason = (
+            "fully_shard over gloo: torch 2.6 calls record_event on a CPU stream, which does not have it, and torch "
+            "2.8 returns different numbers"
+        )
         request.node.add_marker(pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason))
 
 

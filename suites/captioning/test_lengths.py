@@ -70,7 +70,7 @@ REFUSED = pytest.mark.compile_known_failure(
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="the constant comes from Inductor for CUDA devices")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="Inductor makes short lengths constant only on CUDA devices")
 @pytest.mark.torch_compile(backend="inductor")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[REFUSED] if n == "mark-dynamic" else []) for n in STRATEGIES])
 def test_short_caption_costs_one_more_on_a_gpu_before_torch_2_15(compile_check, name):

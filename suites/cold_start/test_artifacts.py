@@ -17,7 +17,7 @@ from ..transformers.inputs import next_tokens, tokens
 from ..transformers.models import make_gpt2, model_loss
 
 pytestmark = pytest.mark.skipif(
-    not hasattr(torch.compiler, "save_cache_artifacts"), reason="torch 2.6 cannot save artifacts; 2.7 and newer can"
+    not hasattr(torch.compiler, "save_cache_artifacts"), reason="save_cache_artifacts is new in torch 2.7"
 )
 
 

@@ -12,7 +12,7 @@ from pytest_torch_compile import Budget, CompileCheckFailed, check_compile, comp
 
 WIDTH, HEADS, BLOCKS, STEPS = 64, 4, 3, 4
 on_gpu = pytest.mark.skipif(
-    not torch.cuda.is_available(), reason=("memory and waits can be measured only on a CUDA device")
+    not torch.cuda.is_available(), reason="memory and waits can be measured only on a CUDA device"
 )
 
 

@@ -11,34 +11,22 @@ Published for captioning on two GPUs: 1 graph and 3 counted breaks for `compile(
 """
 
 import pytest
-from packaging.version import Version
 
 from pytest_torch_compile import RankGroup
 
-from .._ranks import BREAKS_INSIDE_DDP, torch_version
+from .._ranks import BREAKS_INSIDE_DDP
 from .on_ranks import trained, trained_by_python_reducer
 
 BUCKETS = 3
 REDUCERS = [
-    pytest.param(
-        "python_reducer",
-        marks=pytest.mark.xfail(
-            torch_version < Version("2.8"),
-            reason="on torch 2.6, neither an all-reduce nor a gradient reaches the backward graph",
-        ),
-    ),
+    "python_reducer",
     pytest.param(
         "python_reducer_without_compiled_forward",
-        marks=[
-            pytest.mark.compile_known_failure(
-                "DDP ignores this mode and keeps its C++ reducer, which compiled autograd rejects",
-                kind="exception",
-                torch=">=2.11",
-            ),
-            pytest.mark.skipif(
-                torch_version < Version("2.11"), reason=("this mode is tested only on torch 2.11 and newer")
-            ),
-        ],
+        marks=pytest.mark.compile_known_failure(
+            "DDP ignores this mode and keeps its C++ reducer, which compiled autograd rejects",
+            kind="exception",
+            torch=">=2.8",
+        ),
     ),
 ]
 

@@ -144,7 +144,7 @@ def test_an_error_that_tf32_hides_is_mentioned():
     assert any("torch.backends.cudnn.allow_tf32 = False" in note for note in report.remarks)
 
 
-@pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="the settings are new in torch 2.9")
+@pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="fp32_precision is new in torch 2.9")
 def test_newer_settings_of_single_ops_work():
     conv, matmul = torch.backends.cudnn.conv, torch.backends.cuda.matmul
     before = conv.fp32_precision, matmul.fp32_precision

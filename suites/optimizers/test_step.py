@@ -122,7 +122,7 @@ def test_adam_in_inductor(check, train_step):
     check(train_step(partial(torch.optim.Adam, lr=RATE)), batches(2))
 
 
-@pytest.mark.skipif(find_spec("torch._higher_order_ops.foreach_map") is None, reason="foreach_map requires torch 2.7")
+@pytest.mark.skipif(find_spec("torch._higher_order_ops.foreach_map") is None, reason="foreach_map is new in torch 2.7")
 def test_foreach_map_adam(check, train_step):
     # ``ForeachMapAdam`` keeps its moments in lists rather than in the optimizer's state.
     elsewhere = Tolerances(ignored=["attribute optimizer.state*"])

@@ -44,7 +44,7 @@ def test_forward_saves_less_for_backward(backend):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="the peak can be measured only on a CUDA device")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="peak memory can be measured only on a CUDA device")
 def test_peak_is_lower_than_eager():
     step, batch = published_step(layers=2), on_device(published_captions([256] * 16))
 

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch._inductor import cudagraph_trees  # noqa: E402
+from torch._inductor import cudagraph_trees, output_code  # noqa: E402
 
 from pytest_torch_compile import CompileCheckFailed, call, check_compile  # noqa: E402
 from pytest_torch_compile._torch import trace  # noqa: E402
@@ -76,7 +76,7 @@ def test_watchers_nest_and_leave_nothing_behind(manager):
     assert (dict(vars(Manager)), dict(vars(cudagraph_trees))) == before
 
 
-@pytest.mark.skipif(not HAS_SIZES, reason="torch 2.6 has no cudagraph_capture_sizes")
+@pytest.mark.skipif(not HAS_SIZES, reason="the option cudagraph_capture_sizes is new in torch 2.8")
 def test_size_that_is_not_captured_runs_without_a_graph():
     counts = CudagraphCounts()
     function = cudagraph_trees.cudagraphify_impl(lambda inputs: list(inputs), [8, torch.ones(8)], ())
@@ -85,7 +85,7 @@ def test_size_that_is_not_captured_runs_without_a_graph():
     assert counts.reasons() == ["the size 9 is not in torch._inductor.config.triton.cudagraph_capture_sizes"]
 
 
-@pytest.mark.skipif(not HAS_LIMIT, reason="torch before 2.15 has no limit")
+@pytest.mark.skipif(not HAS_LIMIT, reason="the option cudagraph_dynamic_shape_rerecord_limit is new in torch 2.15")
 def test_size_beyond_the_limit_runs_without_a_graph():
     counts = CudagraphCounts()
     function = cudagraph_trees.cudagraphify_impl(
@@ -96,7 +96,7 @@ def test_size_beyond_the_limit_runs_without_a_graph():
     assert ["rerecord_limit" in reason for reason in counts.reasons()] == [True]
 
 
-@pytest.mark.skipif(not HAS_SIZES, reason="torch 2.6 has no cudagraph_capture_sizes")
+@pytest.mark.skipif(not HAS_SIZES, reason="the option cudagraph_capture_sizes is new in torch 2.8")
 def test_observer_files_runs_under_their_call(monkeypatch):
     monkeypatch.setattr(trace, "cuda_is_there", lambda: True)
     function = cudagraph_trees.cudagraphify_impl(lambda inputs: list(inputs), [8, torch.ones(8)], ())
@@ -181,7 +181,7 @@ def test_single_call_which_only_warms_up_is_no_finding():
 
 
 @on_cuda
-@pytest.mark.skipif(not HAS_SIZES, reason="torch 2.6 has no cudagraph_capture_sizes")
+@pytest.mark.skipif(not HAS_SIZES, reason="the option cudagraph_capture_sizes is new in torch 2.8")
 def test_call_with_a_size_that_is_not_captured_is_a_finding():
     # One dynamic dimension: with two, torch looks for pairs of sizes.
     one = {"dynamic": None, "dynamic_dims": {"x": 0}}
@@ -193,7 +193,7 @@ def test_call_with_a_size_that_is_not_captured_is_a_finding():
 
 
 @on_cuda
-@pytest.mark.skipif(not HAS_LIMIT, reason="torch before 2.15 has no limit")
+@pytest.mark.skipif(not HAS_LIMIT, reason="the option cudagraph_dynamic_shape_rerecord_limit is new in torch 2.15")
 def test_call_beyond_the_limit_of_dynamic_shapes_is_a_finding():
     with torch._inductor.config.patch({"triton.cudagraph_dynamic_shape_rerecord_limit": 1}):
         with pytest.raises(CompileCheckFailed, match=r"not used in 1 run \(call 3\)"):
@@ -208,9 +208,8 @@ def test_input_that_is_changed_in_place_is_a_finding():
 
 
 def test_graph_of_which_no_part_can_be_a_cuda_graph_is_said_to_be(monkeypatch):
-    output_code = pytest.importorskip("torch._inductor.output_code")
     if not hasattr(output_code, "cudagraph_partition_post_compile"):
-        pytest.skip("this torch does not partition")
+        pytest.skip("torch 2.6 does not partition graphs")
     monkeypatch.setattr(output_code, "cudagraph_partition_post_compile", lambda *args: None)
     graph = type("Graph", (), {"cudagraph_info": None, "partition_maps": []})
     counts = CudagraphCounts()

@@ -16,7 +16,7 @@ from pytest_torch_compile import check_compile  # noqa: E402
 from pytest_torch_compile._torch.deterministic import deterministic, set_deterministic  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
-    not hasattr(config, "deterministic"), reason="this torch version does not have the option"
+    not hasattr(config, "deterministic"), reason="torch 2.6 and 2.8 do not have the option deterministic"
 )
 
 APPLIED_AGAIN = """

@@ -152,7 +152,7 @@ def test_stance_inside_a_steady_block_is_not_observable():
             compiled(torch.ones(5))
 
 
-@pytest.mark.skipif(torch.__version__ < "2.7", reason="torch 2.6 raises under this stance where calls are counted")
+@pytest.mark.skipif(torch.__version__ < "2.7", reason="torch 2.6 raises under this stance if calls are counted")
 def test_stance_that_raises_instead_of_running_eagerly_passes():
     compiled = torch.compile(scaled, backend="eager")
     compiled(torch.ones(4))

@@ -10,6 +10,7 @@ from pytest_torch_compile import check_artifact, check_compile
 from pytest_torch_compile._torch.deployment import unavailable
 from pytest_torch_compile._torch.random_ops import draw_as_in_eager
 
+needs_precompile = pytest.mark.skipif(bool(unavailable("precompile")), reason=unavailable("precompile"))
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
@@ -68,7 +69,7 @@ def test_random_ops_draw_in_the_order_of_eager(model, train):
 @pytest.mark.parametrize(
     "via",
     [
-        pytest.param("precompile", marks=pytest.mark.skipif(unavailable("precompile") != "", reason="not supported")),
+        pytest.param("precompile", marks=needs_precompile),
         pytest.param("aot_inductor", marks=pytest.mark.slow),
     ],
 )

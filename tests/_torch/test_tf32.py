@@ -13,7 +13,7 @@ from pytest_torch_compile._torch.tf32 import Kernel, Products
 TRUNCATING, FLOAT32, ROUNDING = 1, 3, 7  # seeds of runs in which all ops use the same kernel
 EPS = torch.finfo(torch.float32).eps
 NEWER_TORCH = hasattr(torch.backends, "fp32_precision")
-NEWER = pytest.mark.skipif(not NEWER_TORCH, reason="the setting is new in torch 2.9")
+NEWER = pytest.mark.skipif(not NEWER_TORCH, reason="torch.backends.fp32_precision is new in torch 2.9")
 
 
 def random(*shape, seed=0):
@@ -303,7 +303,6 @@ def test_a_setting_that_is_inherited_stays_inherited():
         torch.backends.fp32_precision, matmul.fp32_precision = before
 
 
-@pytest.mark.skipif(NEWER_TORCH, reason="the settings that torch 2.9 added cannot be frozen")
 def test_settings_that_are_frozen_can_be_changed(settings, monkeypatch):
     monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", False)
     with tf32.turned_off("conv"):

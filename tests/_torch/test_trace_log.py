@@ -16,7 +16,8 @@ COUNTED = {"tolerances": Tolerances(ignored=["global ran*"]), "backend": "aot_ea
 
 
 prints_by_itself = pytest.mark.skipif(
-    Version(torch.__version__) < Version("2.13"), reason="torch itself prints subclasses while it captures a graph"
+    Version(torch.__version__) < Version("2.13"),
+    reason="before torch 2.13, torch itself prints subclasses while it captures a graph",
 )
 
 

@@ -22,7 +22,7 @@ from pytest_torch_compile.check import counted_limits  # noqa: E402
 from pytest_torch_compile.check.counted_limits import Figure, Figures, limit_findings  # noqa: E402
 from pytest_torch_compile.observation import CudagraphRuns, Observation  # noqa: E402
 
-on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def fused(x):
@@ -100,7 +100,7 @@ def test_what_is_within_the_limit_passes(case):
     assert check_compile(target, calls=calls, budget=budget, **options).ok
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="of a machine without a GPU")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="these limits can be measured on a CUDA device")
 @pytest.mark.parametrize("budget", [Budget(max_memory=1), Budget(max_memory_ratio=1.0), Budget(max_syncs=0)])
 def test_what_a_cpu_does_not_show_never_passes(budget):
     with pytest.raises(CompileUsageError, match="cannot be measured on a CPU"):

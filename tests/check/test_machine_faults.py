@@ -135,7 +135,7 @@ def test_full_disk_stops_inductor_with_that_reason(tmp_path):
         ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", tmp_path], capture_output=True, check=False
     )
     if mounted.returncode:
-        pytest.skip("no right to mount a small disk")
+        pytest.skip("mounting a small disk needs root")
     try:
         last = last_line_of_a_check(TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
     finally:

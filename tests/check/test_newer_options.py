@@ -15,10 +15,8 @@ VERSION = tuple(map(int, torch.__version__.split("+")[0].split(".")[:2]))
 HAS_LIMIT = "recompile_limit" in inspect.signature(torch.compile).parameters
 HAS_SHARED = "shape_id" in inspect.signature(torch._dynamo.decorators.mark_unbacked).parameters
 EAGER = {"backend": "eager"}
-without = pytest.mark.skipif(HAS_LIMIT, reason="torch 2.13 and newer have these options, so they are not refused")
-needs_limit = pytest.mark.skipif(
-    not HAS_LIMIT, reason="recompile_limit is an argument of torch.compile from torch 2.13 on"
-)
+without = pytest.mark.skipif(HAS_LIMIT, reason="torch 2.13 and newer support these options")
+needs_limit = pytest.mark.skipif(not HAS_LIMIT, reason="these options of torch.compile are new in torch 2.13")
 
 
 def curve(x, n=1):
@@ -116,7 +114,7 @@ def test_options_of_the_caller_stay_as_they_are():
     assert list(options) == ["guard_filter_fn"]
 
 
-@pytest.mark.skipif(VERSION < (2, 15), reason="torch 2.15 has it")
+@pytest.mark.skipif(VERSION < (2, 15), reason="the option numerics is new in torch 2.15")
 def test_strict_numerics_are_judged_bit_by_bit():
     def slightly_off(x):
         return x.sin() + (1e-7 if torch.compiler.is_compiling() else 0.0)

@@ -13,7 +13,9 @@ from pytest_torch_compile._torch import support
 from pytest_torch_compile.numerics import CallRecord
 from pytest_torch_compile.numerics.messages import exception_findings
 
-captures = pytest.mark.skipif(not support.FULLGRAPH_CAPTURES_MORE, reason="fullgraph captures no more on this torch")
+captures = pytest.mark.skipif(
+    not support.FULLGRAPH_CAPTURES_MORE, reason="before torch 2.10, fullgraph does not capture more ops"
+)
 
 
 def findings(target, *args, backend="eager", **options):

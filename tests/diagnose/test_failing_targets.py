@@ -107,7 +107,7 @@ def test_diagnosis_is_right_as_often_as_promised(capsys):
     known = records()
     missing = [name for name in TARGETS if name not in known]
     if missing:
-        pytest.skip(f"{len(missing)} of {len(TARGETS)} targets were run in no part: keep all in one DIAGNOSIS_RECORDS")
+        pytest.skip(f"{len(missing)} of {len(TARGETS)} targets were not run before this test in this process")
     counted = shares([answers(target, known[name]) for name, target in TARGETS.items()])
     wrong = [line for name in TARGETS for line in lines(name) if line.startswith("WRONG")]
     table = [*wrong, *(f"{respect}: {right} of {count} right" for respect, (right, count) in counted.items())]

@@ -107,7 +107,7 @@ def test_examples_of_tests_pass_or_fail_as_said(block, folder_of_tests):
 
     if "cuda" in block.text and not torch.cuda.is_available():
         compile(block.text, block.page.name, "exec")
-        pytest.skip("needs a CUDA device; only its syntax was checked")
+        pytest.skip("the example needs a CUDA device; only its syntax was checked")
     if "check_plan" in block.text and (why_not := planning.missing()):
         pytest.skip(why_not)
     name = "conftest.py" if "def test_" not in block.text and "class Test" not in block.text else "test_example.py"

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from pytest_torch_compile.existing.call_observer import CallObserver  # noqa: E402
 
-traces = pytest.mark.skipif(hasattr(sys, "monitoring"), reason="Python 3.12 reports only the selected calls")
+traces = pytest.mark.skipif(hasattr(sys, "monitoring"), reason="Python 3.12 and newer report only the selected calls")
 
 
 def other(x):

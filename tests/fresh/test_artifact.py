@@ -221,7 +221,9 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-needs_static_library = pytest.mark.skipif(sys.platform != "linux", reason="needs g++ and its static library")
+needs_static_library = pytest.mark.skipif(
+    sys.platform != "linux", reason="only on Linux is g++ always GCC, which links libstdc++"
+)
 OWN_LIBRARY = "set CXX to a compiler that links libstdc++.so"
 
 
@@ -245,7 +247,7 @@ def test_a_package_with_a_cpp_library_of_its_own_is_right_or_told_why_it_fails(t
 
 
 needs_output_of_the_compiler = pytest.mark.skipif(
-    torch.__version__ < "2.8", reason="torch 2.6 keeps nothing of what the compiler and the linker say here"
+    torch.__version__ < "2.8", reason="torch 2.6 does not keep the output of the C++ compiler"
 )
 
 
@@ -330,7 +332,7 @@ def test_the_artifact_that_was_tested_can_be_kept(tmp_path):
     torch.testing.assert_close(loaded(x), model(x))
 
 
-@pytest.mark.skipif(NEW_TORCH, reason="this torch version supports precompile, so nothing is unsupported")
+@pytest.mark.skipif(NEW_TORCH, reason="torch 2.11 and newer support all kinds of artifacts")
 def test_what_a_torch_lacks_is_not_observable():
     with pytest.raises(CompileCheckFailed, match=f"not supported on torch {torch.__version__.split('+')[0]}") as failed:
         check_artifact(Linear(), torch.randn(3, 4), via="precompile")

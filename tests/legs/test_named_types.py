@@ -135,7 +135,6 @@ def test_perturbed_runs_that_cannot_run_are_said():
     assert any("perturbed rounding" in line for line in failed.value.report.observation.not_observable)
 
 
-@pytest.mark.skipif(not hasattr(torch, "float8_e4m3fn"), reason="this torch has no float8")
 def test_float8_moves_by_single_steps():
     x = torch.randn(100, 100, generator=torch.Generator().manual_seed(0))
     with PerturbedRounding(1):
@@ -144,7 +143,6 @@ def test_float8_moves_by_single_steps():
     assert 0.02 < float((off != 0).float().mean()) < 0.2 and bool(moved.float().isfinite().all())
 
 
-@pytest.mark.skipif(not hasattr(torch, "float8_e4m3fn"), reason="this torch has no float8")
 def test_float8_that_falls_to_the_other_side_is_no_finding():
     """A few values halfway between two of float8: eager and compiled code are equally far from what was quantised."""
 
@@ -160,7 +158,9 @@ def test_float8_that_falls_to_the_other_side_is_no_finding():
         checked(quantised, x, 0.2)
 
 
-needs_float4 = pytest.mark.skipif(not hasattr(torch, "float4_e2m1fn_x2"), reason="this torch has no float4")
+needs_float4 = pytest.mark.skipif(
+    not hasattr(torch, "float4_e2m1fn_x2"), reason="the dtype float4_e2m1fn_x2 is new in torch 2.8"
+)
 
 
 @needs_float4

@@ -551,7 +551,9 @@ def test_flag_of_a_class_that_only_eager_code_changes_is_state():
 
 @pytest.mark.parametrize("wrong", [False, True])
 def test_tensor_in_a_descriptor_of_triton_is_state(wrong):
-    descriptors = pytest.importorskip("triton.tools.tensor_descriptor")
+    descriptors = pytest.importorskip(
+        "triton.tools.tensor_descriptor", reason="tensor descriptors are new in Triton 3.4"
+    )
 
     class Held(nn.Module):
         def __init__(self):
@@ -569,9 +571,8 @@ def test_tensor_in_a_descriptor_of_triton_is_state(wrong):
 
 
 def test_what_dynamo_sets_up_of_a_library_is_not_the_targets_state(monkeypatch):
-    trace_rules = pytest.importorskip("torch._dynamo.trace_rules")
-    if not hasattr(trace_rules, "_lazy_module_init"):
-        pytest.skip("this torch sets up no library lazily")
+    from torch._dynamo import trace_rules
+
     library = types.ModuleType("library_that_dynamo_knows")
     exec("table = {}\ndef scaled(x):\n    return x * 2 if len(table) < 9 else x", vars(library))
     library.__file__ = __file__

@@ -37,7 +37,8 @@ NEEDS_MORE = re.compile(
 ORDERED_BY_PYTHON = re.compile(r"suites/transformers/(bert|gpt2)-")
 
 pytestmark = pytest.mark.skipif(
-    not torch.__version__.startswith(f"{RECORD['torch']}."), reason=f"the record is of torch {RECORD['torch']}"
+    not torch.__version__.startswith(f"{RECORD['torch']}."),
+    reason=f"the code was recorded with torch {RECORD['torch']}",
 )
 
 
@@ -46,7 +47,7 @@ def test_the_code_is_that_of_the_card(name: str) -> None:
     _require_packages_of_the_record(name)
     case = built(name)
     if ORDERED_BY_PYTHON.match(name) and sys.version_info < (3, 12):
-        pytest.skip("the record is of Python 3.12, and an earlier Python passes this model's inputs in another order")
+        pytest.skip("before Python 3.12, dynamo orders the inputs of this model differently")
     plan = _plan(case)
     recorded = RECORD["cases"][name]
     assert plan.code and (len(plan.code) == len(recorded) or case.reads_a_value)
@@ -102,4 +103,4 @@ def _require_packages_of_the_record(name: str) -> None:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
         if package == "transformers" and not WITHOUT_TRANSFORMERS.match(name) and version(package) != wanted:
-            pytest.skip(f"the record is of {package} {wanted}, which may trace other code than {version(package)}")
+            pytest.skip(f"the code was recorded with {package} {wanted}, not with {version(package)}")

@@ -242,7 +242,7 @@ class TestSub(unittest.TestCase):
 """
 
 
-@pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 is the first with subtests")
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="subtests are new in pytest 9")
 @pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "xdist"])
 def test_the_checks_of_subtests_are_those_of_their_test(pytester: pytest.Pytester, workers):
     if workers:
@@ -266,7 +266,7 @@ def test_the_checks_of_subtests_are_those_of_their_test(pytester: pytest.Pyteste
     assert verdicts(result) == {"graph-break": 3, "pass": 6}
 
 
-@pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 is the first with subtests")
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="subtests are new in pytest 9")
 def test_the_time_of_subtests_is_counted_once(pytester: pytest.Pytester):
     pytester.makepyfile(
         test_slow="import time\n\ndef test_slow(compile_options, subtests):\n"

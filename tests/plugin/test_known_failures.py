@@ -116,7 +116,7 @@ def test_new(compile_check):
     assert sorted(verdicts) == ["graph-break", "known failure (graph-break)", "known failure (graph-break)"]
 
 
-@pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 is the first with subtests")
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="subtests are new in pytest 9")
 def test_marker_is_judged_once_for_all_subtests(project):
     result = project(
         """

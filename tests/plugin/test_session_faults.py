@@ -65,7 +65,7 @@ def test_a_report_that_cannot_be_written_is_loud_and_the_summary_is_shown(pytest
     assert result.ret == 1
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+@pytest.mark.skipif(os.getuid() == 0, reason="root can write to read-only folders")
 def test_a_read_only_folder_is_loud(pytester, run):
     pytester.mkdir("out").chmod(0o500)
     result = run("--compile-report=out", "-k", "holds")

@@ -24,7 +24,7 @@ from pytest_torch_compile import (  # noqa: E402
 
 pytestmark = [
     pytest.mark.distributed,
-    pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed"),
+    pytest.mark.skipif(not dist.is_available(), reason="torch was built without torch.distributed"),
 ]
 
 

@@ -38,7 +38,7 @@ from pytest_torch_compile.report.failure_text import headline  # noqa: E402
 
 pytestmark = [
     pytest.mark.distributed,
-    pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed"),
+    pytest.mark.skipif(not torch.distributed.is_available(), reason="torch was built without torch.distributed"),
 ]
 WORKER = "RANKS_OF_TEST_WORKER"
 

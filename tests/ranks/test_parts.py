@@ -15,7 +15,7 @@ from pytest_torch_compile import CompileCheckFailed, check_compile, on_parts  # 
 
 pytestmark = [
     pytest.mark.distributed,
-    pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed"),
+    pytest.mark.skipif(not dist.is_available(), reason="torch was built without torch.distributed"),
 ]
 
 

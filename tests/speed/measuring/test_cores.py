@@ -9,7 +9,9 @@ import pytest
 
 from pytest_torch_compile.speed.measuring import cores
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system keeps no thread on a core")
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity"), reason="this system cannot bind a thread to a core"
+)
 
 
 @pytest.fixture

@@ -72,7 +72,9 @@ def test_nothing_stays_installed_after_an_error() -> None:
     assert sys.getprofile() is None and threading.getprofile() is None
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="before Python 3.12, calls can be counted in one thread only")
+@pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="before Python 3.12, only the calls of one thread can be counted"
+)
 def test_other_threads_count() -> None:
     wanted, done = threading.Semaphore(0), threading.Semaphore(0)
 

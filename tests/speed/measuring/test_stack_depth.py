@@ -51,7 +51,8 @@ def test_it_can_be_asked_for_again_inside():
 
 
 @pytest.mark.skipif(
-    sys.version_info < (3, 11) or sys.implementation.name != "cpython", reason="frames live in chunks from CPython 3.11"
+    sys.version_info < (3, 11) or sys.implementation.name != "cpython",
+    reason="only CPython 3.11 and newer allocate frames in chunks",
 )
 def test_no_depth_makes_calls_slow():
     plain = [at_depth(depth, seconds_per_call) for depth in DEPTHS]
