@@ -123,12 +123,14 @@ def libraries(session: nox.Session, torch: str) -> None:
 @nox.session
 def gpu(session: nox.Session) -> None:
     """Run the suites (all, or those given) on CUDA: first the correctness tests in parallel, and then the gated speed
-    tests on every GPU.
+    tests on every GPU. Without arguments, also run the plugin's own tests that need a GPU.
     """
     install(session, torch_for(session))
     chosen = session.posargs or ["suites"]
     workers = ("-n", "auto", "--maxprocesses", "16", "--dist", "worksteal")
     session.run("python", "-m", "pytest", *workers, "--compile-device=cuda", "--benchmark-skip", *chosen, env=WORKERS)
+    if not session.posargs:
+        session.run("python", "-m", "pytest", *workers, "-m", "gpu", "tests", env=WORKERS)
     # pytest-benchmark does not support --benchmark-only together with pytest-xdist.
     speed = ("-n", "auto", "--dist", "worksteal", "-k", "test_speed", "--compile-perf=gate", "-rfE")
     session.run("python", "-m", "pytest", *speed, *chosen, env=BYTECODE)

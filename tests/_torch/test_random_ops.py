@@ -103,7 +103,7 @@ def keeps_values_at_random(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return torch.bernoulli(x), torch.bernoulli(x.t()), torch.bernoulli(x, 0.3), torch.empty_like(x).bernoulli_(0.9)
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, needs_cuda])])
 @pytest.mark.parametrize("backend", ["inductor", "aot_eager_decomp_partition"])
 def test_ops_that_torch_replaces_draw_the_numbers_of_eager(device, backend):
     check_compile(Leaky().to(device), torch.randn(2, 8, 9, 9, device=device), backend=backend, train=True)

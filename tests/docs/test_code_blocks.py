@@ -100,7 +100,11 @@ def names_of_the_readme() -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("block", [b for b in blocks("python") if is_test(b)], ids=str)
+def on_its_device(block):
+    return pytest.param(block, marks=[pytest.mark.gpu] if "cuda" in block.text else [])
+
+
+@pytest.mark.parametrize("block", [on_its_device(b) for b in blocks("python") if is_test(b)], ids=str)
 def test_examples_of_tests_pass_or_fail_as_said(block, folder_of_tests):
     torch = pytest.importorskip("torch")
     from pytest_torch_compile._torch import planning
@@ -124,7 +128,7 @@ def test_examples_of_tests_pass_or_fail_as_said(block, folder_of_tests):
     assert f"1. {fails}: " in done.stdout.str() or not fails
 
 
-@pytest.mark.parametrize("block", [b for b in blocks("python") if not is_test(b)], ids=str)
+@pytest.mark.parametrize("block", [on_its_device(b) for b in blocks("python") if not is_test(b)], ids=str)
 def test_other_examples_run(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if "torch" in block.text or block.page.name == "README.md":

@@ -114,6 +114,7 @@ def test_another_key_that_appears_in_a_group_is_a_finding():
         check_step(lambda parameters: Plain(parameters, "other"))
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", ["Adam", "NAdam"])
 def test_counts_that_torch_keeps_on_the_gpu_are_compared_by_value(name):
