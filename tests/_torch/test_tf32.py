@@ -8,6 +8,7 @@ from torch import nn
 
 from pytest_torch_compile._torch import tf32
 from pytest_torch_compile._torch.perturbed_rounding import PerturbedRounding
+from pytest_torch_compile._torch.process_state import ProcessState
 from pytest_torch_compile._torch.tf32 import Kernel, Products
 
 TRUNCATING, FLOAT32, ROUNDING = 1, 3, 7  # seeds of runs in which all ops use the same kernel
@@ -309,3 +310,20 @@ def test_settings_that_are_frozen_can_be_changed(settings, monkeypatch):
         assert not tf32.is_allowed("conv")
     assert tf32.is_allowed("conv")
     monkeypatch.undo()
+
+
+@NEWER
+def test_a_precision_that_means_the_same_is_the_same_state():
+    """Code that turns TF32 off and puts the setting back leaves ``ieee`` where ``none`` was."""
+    products, everything = torch.backends.cuda.matmul, torch.backends
+    before = products.fp32_precision, everything.fp32_precision
+    name = "torch.backends.cuda.matmul.fp32_precision"
+    try:
+        everything.fp32_precision = products.fp32_precision = "none"
+        assert ProcessState.now().named()[name] == "ieee"
+        products.fp32_precision = "tf32"
+        assert ProcessState.now().named()[name] == "tf32"
+        products.fp32_precision, everything.fp32_precision = "none", "tf32"
+        assert ProcessState.now().named()[name] != "ieee", "it is inherited"
+    finally:
+        products.fp32_precision, everything.fp32_precision = before

@@ -17,6 +17,7 @@ _PRECISIONS = (
 )
 """Torch's newer settings for the precision of float32 (since torch 2.9). A setting for a whole library also changes the
 settings for its ops, so it comes first."""
+_OF_PRODUCTS = "cuda.matmul.fp32_precision"
 _ATTRIBUTES = (
     *("cudnn.enabled", "cudnn.benchmark", "cudnn.deterministic", "cudnn.allow_tf32"),
     *("cuda.matmul.allow_fp16_reduced_precision_reduction", "cuda.matmul.allow_bf16_reduced_precision_reduction"),
@@ -34,6 +35,14 @@ def switches() -> dict[str, Any]:
         with suppress(AttributeError, RuntimeError):
             values[name] = _value(name)
     return values
+
+
+def effective(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings without a difference that does not matter: if the precision of all ops is ``none``, the
+    precision ``none`` of CUDA's matrix products means IEEE. Setting ``allow_tf32`` to False makes it ``ieee``.
+    """
+    inherits = values.get(_OF_PRODUCTS) == values.get("fp32_precision") == "none"
+    return {**values, _OF_PRODUCTS: "ieee"} if inherits else values
 
 
 def set_switches(wanted: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .backend_switches import set_switches, switches
+from .backend_switches import effective, set_switches, switches
 from .defaults import Defaults, defaults, set_defaults
 from .deterministic import Deterministic, deterministic, set_deterministic
 from .inference_mode import kept_dispatch_keys, set_inference_mode
@@ -114,7 +114,7 @@ class ProcessState:
             "anomaly detection": self.anomaly[0],
             "the float32 matmul precision": self.precision,
         }
-        values |= {f"torch.backends.{name}": value for name, value in self.switches.items()}
+        values |= {f"torch.backends.{name}": value for name, value in effective(self.switches).items()}
         values |= {f"autocast on {kind}": str(dtype) if enabled else "off" for kind, enabled, dtype in self.autocast}
         return values | {f"environment variable {name}": value for name, value in self.environment.items()}
 
