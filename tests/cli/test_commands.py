@@ -209,7 +209,7 @@ def test_compare_with_a_revision_is_of_speed(revision, place, monkeypatch):
     from pytest_torch_compile.speed import revisions
 
     taken = []
-    monkeypatch.setattr(revisions, "compare_with", lambda *given, **more: taken.append(given) or ([], []))
+    monkeypatch.setattr(revisions, "compare_with", lambda *given, **more: taken.append(given) or revisions.Comparison())
     words = ["tests", "-k--old or vit", "-p", "no:cacheprovider"]
     assert cli.main(["compare", *words[:place], *revision, *words[place:]]) == 0
     assert taken == [("main", words)]
