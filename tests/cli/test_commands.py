@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -209,7 +211,7 @@ def test_compare_with_a_revision_is_of_speed(revision, place, monkeypatch):
     from pytest_torch_compile.speed import revisions
 
     taken = []
-    monkeypatch.setattr(revisions, "compare_with", lambda *given, **more: taken.append(given) or ([], []))
+    monkeypatch.setattr(revisions, "compare_with", lambda *given, **more: taken.append(given) or revisions.Comparison())
     words = ["tests", "-k--old or vit", "-p", "no:cacheprovider"]
     assert cli.main(["compare", *words[:place], *revision, *words[place:]]) == 0
     assert taken == [("main", words)]
@@ -370,3 +372,39 @@ def test_prune_says_that_there_are_no_baselines(tmp_path, monkeypatch, capsys):
     (tmp_path / "test_a.py").write_text("def test_a():\n    pass\n")
     assert cli.main(["baselines", "prune", "--baselines=typo"]) == 0
     assert capsys.readouterr().out == "no baselines in typo\n"
+
+
+@pytest.fixture
+def sigterm():
+    """Restores the handler of SIGTERM."""
+    kept = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, kept)
+
+
+def test_terminated_command_cleans_up_and_a_second_signal_does_not_interrupt_it(monkeypatch, capsys, sigterm):
+    cleaned = []
+
+    def terminated(arguments):
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            cleaned.append(True)
+
+    monkeypatch.setattr("pytest_torch_compile.speed.revisions.main", terminated)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    assert cli.main(["compare", "--against", "main", "tests/speed"]) == 143
+    assert (capsys.readouterr().err, cleaned) == ("terminated\n", [True])
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_another_handler_of_sigterm_is_kept(monkeypatch, sigterm):
+    heard = []
+    monkeypatch.setattr(
+        "pytest_torch_compile.speed.revisions.main", lambda arguments: os.kill(os.getpid(), signal.SIGTERM) or 0
+    )
+    signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    assert cli.main(["compare", "--against", "main", "tests/speed"]) == 0
+    assert heard == [signal.SIGTERM]

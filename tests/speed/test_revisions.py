@@ -7,12 +7,14 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_torch_compile.child import Child, Ended
 from pytest_torch_compile.speed import fresh_process as confirm
 from pytest_torch_compile.speed import revisions as compare
+from pytest_torch_compile.speed.one_revision import Revision
 from pytest_torch_compile.speed.sample import Exact, Paired, SpeedSample
 
 
@@ -21,6 +23,10 @@ def sample(slower: float, *problems: str, **counts: int) -> SpeedSample:
         return Paired(2 * seconds, seconds * math.exp(slower), slower - math.log(2))
 
     return SpeedSample(wall=pair(1e-3), host=pair(3e-4), device=pair(9e-4), problems=problems, exact=Exact(**counts))
+
+
+def measured(samples: Sequence[SpeedSample], **more: Any) -> Revision:
+    return Revision("", {"t": list(samples)}, **more)
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -87,7 +93,7 @@ def test_slower_checkout_is_a_regression(repository: Path, runs: list[str], caps
     assert re.search(r"regressed +test_a.py::test_a +device time \+10.\d% \(\+[\d.]+ to \+[\d.]+%\), wall time", out)
     assert re.search(r"pass +test_a.py::test_same +device time [+-]0", out)
     assert "compiled device time" in out and "where: kernels" in out
-    assert "no-baseline  test_a.py::test_new  new in this revision" in out
+    assert "no-baseline  test_a.py::test_new  new in this checkout" in out
     counted, timed = (
         out.index("counts:"),
         out.index("times relative to eager, with both revisions compiled from scratch:"),
@@ -99,9 +105,10 @@ def test_slower_checkout_is_a_regression(repository: Path, runs: list[str], caps
 def test_difference_of_a_count_alone_is_red_and_equal_revisions_are_green(
     repository: Path, runs: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (found,) = compare.judged({"t": [sample(0.0, kernels=9)] * 2}, {"t": [sample(0.0, kernels=10)] * 2})
+    before, more, less = (measured([sample(0.0, kernels=number)] * 2) for number in (9, 10, 8))
+    (found,) = compare.judged(before, more)
     assert (found.outcome, found.decision.times.outcome) == ("regressed", "pass")
-    (fewer,) = compare.judged({"t": [sample(0.0, kernels=9)] * 2}, {"t": [sample(0.0, kernels=8)] * 2})
+    (fewer,) = compare.judged(before, less)
     assert fewer.outcome == "pass"
     git(repository, "checkout", "-q", "HEAD~1")
     assert compare.main(["--against", "HEAD"]) == 0
@@ -111,14 +118,13 @@ def test_difference_of_a_count_alone_is_red_and_equal_revisions_are_green(
 def test_unchanged_tests_and_tests_with_a_worse_count_take_no_part_in_further_rounds(
     repository: Path, runs: list[str]
 ) -> None:
-    found, _ = compare.compare_with("HEAD~1", ["."], say=lambda line: None)
+    found = compare.compare_with("HEAD~1", ["."], say=lambda line: None)
     assert runs[:6] == ["here", "base", "base", "here", "here", "base"], "the sides alternate"
     assert asked[:4] == [None] * 4, "each test is compiled twice"
     assert asked[4:] and all(tests == ["test_a.py::test_a"] for tests in asked[4:])
     assert len(runs) < 16, "and what is decided ends it"
-    assert {one.test: len(one.base) for one in found} == {
-        "test_a.py::test_a": len(runs) // 2, "test_a.py::test_more": 2, "test_a.py::test_new": 0,
-        "test_a.py::test_same": 2,
+    assert {one.test: len(one.base) for one in found.compared} == {
+        "test_a.py::test_a": len(runs) // 2, "test_a.py::test_more": 2, "test_a.py::test_same": 2,
     }  # fmt: skip
 
 
@@ -130,7 +136,8 @@ def test_every_run_compiles_afresh(repository: Path, runs: list[str]) -> None:
 def test_change_that_is_odd_for_one_test_may_be_chance_among_many() -> None:
     base, here = ([sample(by + 0.004 * (n % 3 - 1)) for n in range(6)] for by in (0.0, 0.03))
     alone, many = (
-        compare.judged(dict.fromkeys(names, base), dict.fromkeys(names, here)) for names in ("a", range(2000))
+        compare.judged(*(Revision("", dict.fromkeys(map(str, names), side)) for side in (base, here)))
+        for names in ("a", range(2000))
     )
     assert {each.outcome for each in alone} == {"regressed"}
     assert {each.outcome for each in many} == {"inconclusive"}
@@ -177,7 +184,7 @@ def test_no_speed_test_is_an_error(
     monkeypatch.setattr(Child, "run", lambda *arguments, **more: Ended(5, "no tests ran"))
     assert compare.main(["--against", "HEAD~1"]) == 2
     printed = capsys.readouterr()
-    assert "no test that uses compile_benchmark returned measurements: no tests ran" in printed.err
+    assert "no test that uses compile_benchmark returned measurements in this checkout: no tests ran" in printed.err
     assert "round 2" not in printed.out
 
 
@@ -185,7 +192,39 @@ def test_no_speed_test_is_an_error(
 def test_problem_on_either_side_is_inconclusive(throttled: str) -> None:
     sides = {"base": [sample(0.0)] * 4, "here": [sample(0.5)] * 4}
     sides[throttled] = [*sides[throttled], sample(0.5, "the device was throttled: hardware slowdown")]
-    (found,) = compare.judged({"t": sides["base"]}, {"t": sides["here"]})
+    (found,) = compare.judged(measured(sides["base"]), measured(sides["here"]))
     assert (found.outcome, found.decision.times.reason) == (
         "inconclusive", "the device was throttled: hardware slowdown"
     )  # fmt: skip
+
+
+def test_increase_that_the_test_of_this_checkout_allows_is_not_a_regression() -> None:
+    base, here = [sample(0.0, kernels=9, graphs=1)] * 2, [sample(0.0, kernels=10, graphs=2)] * 2
+    for allowed, worse in (
+        ({"kernels": 1, "graphs": None}, []),
+        ({"kernels": 0.2, "graphs": 1}, []),
+        ({"kernels": 1}, ["graphs"]),
+        ({}, ["kernels", "graphs"]),
+    ):
+        (found,) = compare.judged(measured(base), measured(here, allowed={"t": allowed}))
+        assert [one.quantity.name for one in found.decision.worse] == worse
+    (found,) = compare.judged(measured(base, allowed={"t": {"kernels": 1, "graphs": 1}}), measured(here))
+    assert found.outcome == "regressed", "the base revision's limits do not count"
+
+
+@pytest.mark.parametrize(("allowed", "outcome"), [({}, "regressed"), ({"kernels": 1}, "pass")])
+def test_planned_increase_can_be_allowed(allowed: dict[str, int], outcome: str) -> None:
+    def planned(kernels: int, **more: Any) -> Revision:
+        entry = {"counts": {"kernels": kernels}, "launches": [], "graph_breaks": []}
+        return Revision("", plans={"t": {"entry": entry, "places": {}}}, **more)
+
+    (found,) = compare.compared_plans(planned(9), planned(10, allowed={"t": allowed}))
+    assert found.outcome == outcome
+
+
+def test_checkout_that_was_not_created_leaves_its_error(repository: Path) -> None:
+    with (
+        pytest.raises(compare.CompareError, match="fatal: invalid reference: nowhere"),
+        compare.checkout(repository, "nowhere"),
+    ):
+        pass

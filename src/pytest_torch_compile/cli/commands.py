@@ -6,7 +6,9 @@ import argparse
 import io
 import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from .. import __version__
@@ -25,7 +27,8 @@ STATUSES = {
     "merge": ("the merged report has no failures", "the merged report has failures"),
     "compare": (
         "nothing got worse",
-        "a result got worse, the new run did not finish, or (with `--against`) a test regressed",
+        "a result got worse, the new run did not finish, or (with `--against`) a test regressed or fails only in this "
+        "checkout",
     ),
     "torch": (
         "there are no new failures",
@@ -41,13 +44,44 @@ FORMATS = ("terminal", "markdown", "html", "github", "json")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit status. ``STATUSES`` and ``STATUS_2`` contain the meaning of each status;
-    after Ctrl-C, the status is 130, as in a shell.
+    after Ctrl-C, the status is 130, and after SIGTERM 143, as in a shell.
     """
     try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
+        with _ended_in_order():
+            return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except _Terminated:
+        print("terminated", file=sys.stderr)
+        return 128 + signal.SIGTERM
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
+
+
+class _Terminated(KeyboardInterrupt):
+    """Raised on SIGTERM, so that a command ends in the same way as on Ctrl-C: children are terminated, and temporary
+    files and git worktrees are removed.
+    """
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Raise ``_Terminated`` on SIGTERM inside the ``with`` block, unless another handler is installed."""
+    main_thread = threading.current_thread() is threading.main_thread()
+    if not main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, _: object) -> None:
+        # `timeout` and some CI runners send a second signal to the whole process group. It must not interrupt the
+        # cleanup, nor end the git process that removes a worktree, which inherits this setting.
+        signal.signal(number, signal.SIG_IGN)
+        raise _Terminated
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _run(given: list[str]) -> int:

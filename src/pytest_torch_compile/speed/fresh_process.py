@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from ..child import Child, Ended
 from ..disk import TemporaryFolder, first_free
 from . import gpus
 from .deciding.confirmation import NoFigures
+from .deciding.exact import AllowMore
 from .measuring import turns
 from .measuring.device import DeviceBusy
 from .sample import Paired, SpeedSample
@@ -37,24 +38,38 @@ POLL_SECONDS = 0.1
 Left = dict[str, Any]
 
 
-def leave_sample(test: str, sample: SpeedSample) -> None:
-    """Write a test's measurements to the folder that an environment variable specifies; do nothing if the variable is
-    not set.
+@dataclass(frozen=True)
+class Ran:
+    """The results of a child process, keyed by test id, and how the process ended. ``plans`` contains the counts that
+    ``--compile-plan`` predicted, and ``allowed`` the limits that tests set with ``allow_more``.
     """
-    _leave(test, {"sample": sample.to_dict()})
+
+    samples: dict[str, SpeedSample]
+    plans: dict[str, Left]
+    allowed: dict[str, AllowMore]
+    ended: Ended
 
 
-def leave_plan(test: str, entry: Mapping[str, Any], places: Mapping[str, str]) -> None:
+def leave_sample(test: str, sample: SpeedSample, allow_more: AllowMore | None = None) -> None:
+    """Write a test's measurements, and the increases that the test allows, to the folder that an environment variable
+    specifies; do nothing if the variable is not set.
+    """
+    _leave(test, allow_more, {"sample": sample.to_dict()})
+
+
+def leave_plan(
+    test: str, entry: Mapping[str, Any], places: Mapping[str, str], allow_more: AllowMore | None = None
+) -> None:
     """Write a test's planned counts to the same folder as ``leave_sample``, together with the lines of code that cause
     the test's kernel launches and graph breaks. ``--compile-plan`` predicts these counts.
     """
-    _leave(test, {"plan": {"entry": dict(entry), "places": dict(places)}})
+    _leave(test, allow_more, {"plan": {"entry": dict(entry), "places": dict(places)}})
 
 
-def _leave(test: str, content: Mapping[str, Any]) -> None:
+def _leave(test: str, allow_more: AllowMore | None, content: Mapping[str, Any]) -> None:
     if folder := os.environ.get(SAMPLES):
         name = hashlib.sha256(test.encode()).hexdigest()[:24]
-        text = json.dumps({"test": test, **content})
+        text = json.dumps({"test": test, "allow_more": dict(allow_more or {}), **content})
         Path(folder, f"{name}.json").write_text(text, encoding="utf-8")
 
 
@@ -63,12 +78,21 @@ def run(
     seconds: float,
     environment: Mapping[str, str | None] | None = None,
     stop: threading.Event | None = None,
-    plans: dict[str, Left] | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> tuple[dict[str, SpeedSample], Ended]:
-    """Run a child process. Return the measurements of its speed tests, keyed by test id, and how the process ended.
+    """Run a child process. Return the measurements of its speed tests, keyed by test id, and how the process ended."""
+    ran = results_of(child, seconds, environment, stop)
+    return ran.samples, ran.ended
 
-    If ``plans`` is a dict, the counts that ``--compile-plan`` predicted for the child's tests are added to this dict.
+
+def results_of(
+    child: Child,
+    seconds: float,
+    environment: Mapping[str, str | None] | None = None,
+    stop: threading.Event | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Ran:
+    """Run a child process, and return the results of its speed tests.
+
     If ``progress`` is set, it is called from time to time with the number of tests that have been measured or planned.
     """
     with TemporaryFolder("torch-compile-samples-") as folder:
@@ -77,9 +101,13 @@ def run(
         told = progress and (lambda _: progress(len(list(folder.glob("*.json")))))
         ended = child.run(environment, seconds, stop=stop, progress=told)
         left = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
-    if plans is not None:
-        plans.update({sent["test"]: sent["plan"] for sent in left if "plan" in sent})
-    return {sent["test"]: SpeedSample.from_dict(sent["sample"]) for sent in left if "sample" in sent}, ended
+    return Ran(
+        {sent["test"]: SpeedSample.from_dict(sent["sample"]) for sent in left if "sample" in sent},
+        {sent["test"]: sent["plan"] for sent in left if "plan" in sent},
+        # The plugin of an older revision does not write the limits.
+        {sent["test"]: sent.get("allow_more", {}) for sent in left},
+        ended,
+    )
 
 
 def fresh_sample(

@@ -88,7 +88,7 @@ def measured_test(test: SpeedTest) -> MeasuredTest:
         sample, timed = _measured_here(test, stored, confirms)
         if test.cold_start and not confirms:
             sample = fresh_process.with_start(test.child, sample, test.warn)
-        fresh_process.leave_sample(test.name, sample)
+        fresh_process.leave_sample(test.name, sample, test.allow_more)
         decision = _decision(test, stored, sample, confirms)
     except DeviceBusy as busy:
         verdict = times.Verdict("inconclusive", reason=str(busy))
