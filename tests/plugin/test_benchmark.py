@@ -501,11 +501,14 @@ def test_pytest_benchmark_compares_the_baselines(project: pytest.Pytester) -> No
 def test_cpu_figures_are_not_gated(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\ncompile_backend = eager\n")
     pytester.makepyfile(test_speed=TESTS.replace("torch.ones(3)", "torch.ones(3), seconds=0.05"))
+    pytester.runpytest_inprocess("--compile-perf=track", "--compile-update-baselines").assert_outcomes(passed=1)
     result = pytester.runpytest_inprocess("--compile-perf=gate")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         ["*inconclusive: times on CPU are shown, but neither stored nor compared with a baseline"]
     )
+    elsewhere = pytester.runpytest_inprocess("--compile-perf=gate", "--compile-baselines=baselnes")
+    elsewhere.stdout.fnmatch_lines(["*no-baseline: no baseline exists for cpu_torch-* in *baselnes"])
 
 
 def test_failure_shows_the_tests_own_log_and_nothing_of_torchs_trace(pytester: pytest.Pytester) -> None:
