@@ -146,16 +146,18 @@ def changed_counts(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[
         if len(old) == len(new) == 1 and old != new:
             lines.append(str(Difference(quantity, old[0], new[0], worse=False)))
         elif old != new:
-            lines.append(f"{quantity.title} {_values(quantity, old)} -> {_values(quantity, new)}")
+            shown = _shown(quantity, {*old, *new})
+            texts = (" or ".join(shown[value] for value in values) or "none" for values in (old, new))
+            lines.append(f"{quantity.title} {' -> '.join(texts)}")
     return lines
 
 
-def _values(quantity: Quantity, values: Sequence[int]) -> str:
-    """Format the recorded values of a quantity, such as ``98 or 218``."""
-    shown = [quantity.shown(value) for value in values]
-    if len(set(shown)) < len(shown):  # a difference of a few bytes is too small for megabytes
-        shown = [f"{value:,} bytes" for value in values]
-    return " or ".join(shown) or "none"
+def _shown(quantity: Quantity, values: set[int]) -> dict[int, str]:
+    """Format the values of a quantity. Different values have different texts."""
+    shown = {value: quantity.shown(value) for value in values}
+    if len(set(shown.values())) < len(shown):  # a difference of a few bytes is too small for megabytes
+        return {value: f"{value:,} bytes" for value in values}
+    return shown
 
 
 def _figures(entry: Mapping[str, Any] | None) -> str:
