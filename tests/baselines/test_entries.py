@@ -18,6 +18,7 @@ from pytest_torch_compile.baselines.schema import problem
 from pytest_torch_compile.speed.deciding import exact, times
 from pytest_torch_compile.speed.deciding import stored_runs as record
 from pytest_torch_compile.speed.sample import Exact, Times
+from pytest_torch_compile.speed.summary import changed_counts
 
 Path = tuple[str | int, ...]
 DAMAGE = ("null", '""', "[]", "{}", "-1", "0", '"1.5"', "true", "1e308", "1e999", "1" + 400 * "0", "[[]]", '{"a": 1}')
@@ -63,7 +64,8 @@ def read_speed(entry: Any) -> None:
 
 def read_structure(entry: Any) -> None:
     """All that reads a structure entry."""
-    structure.table({"test_a": entry}, {"test_a": STRUCTURE})
+    structure.table({"test_a": entry}, {"test_a": STRUCTURE}, changed_counts)
+    structure.table({"test_a": STRUCTURE}, {"test_a": entry}, changed_counts)
     structure.worse(entry, STRUCTURE, lambda name, more: Finding("graph-break", more))
     new = [Exact(kernels=8, memory=10**6, python_calls=300)]
     counts = structure.counts_of(entry, "3.11")

@@ -106,6 +106,12 @@ def holding(*three: Any) -> str:
     return json.dumps({"torch_compile": header, "benchmarks": [damaged]})
 
 
+def twice(text: str) -> str:
+    """The document with its first entry twice, as a merge can leave it."""
+    document = json.loads(text)
+    return json.dumps({**document, "benchmarks": [*document["benchmarks"][:1], *document["benchmarks"]]})
+
+
 BROKEN = {
     "cut off": ('{"benchmarks": [', "cannot be read"),
     "empty": ("", "cannot be read"),
@@ -124,6 +130,10 @@ BROKEN = {
         "is damaged in the entry for 'a.py::test_a'",
     ),
     "no runs": (holding(1.0, 2.0, 0.5).replace("runs", "walks"), "is damaged in the entry for 'a.py::test_a'"),
+    "two entries for one test": (
+        twice(holding(1.0, 2.0, 0.5)),
+        "is damaged in the entry for 'a.py::test_a': the file contains two entries with this name; restore the file",
+    ),
     "NaN": (
         json.dumps({"torch_compile": {"schema_version": 1, "environment": H200}, "benchmarks": [float("nan")]}),
         "contains NaN, which is not a valid measurement",
@@ -234,6 +244,12 @@ def _write_some(directory: Path, writer: int, count: int) -> None:
         put(directory, entry(f"w{writer}.py::test_{number}"))
 
 
+def test_the_same_test_may_have_entries_in_two_environments(tmp_path: Path) -> None:
+    for environment in (H200, "cpu_torch-2.11"):
+        put(tmp_path, entry("a.py::test_a"), environment=environment)
+        assert not load(tmp_path, environment).problem
+
+
 def test_two_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     writers = [context.Process(target=_write_some, args=(tmp_path, writer, 15)) for writer in range(2)]
@@ -251,6 +267,21 @@ def test_unused_entries_are_those_of_files_that_ran_in_full() -> None:
     collected = ["a.py::test_1", "c.py::test_1"]
     assert maintenance.unused(entries, collected) == ["a.py::test_2", "c.py::test_9"]
     assert maintenance.unused(entries, collected, selected=["c.py"]) == ["a.py::test_2"]
+
+
+def test_results_of_existing_tests_are_listed_and_never_pruned(tmp_path: Path) -> None:
+    """Their entries are named after functions and classes, and no test has such a name."""
+    (tmp_path / "a.py").touch()
+    target = {"fullname": "package.function", "verdict": "works", "breaks": [], "kinds": []}
+    path = put(tmp_path / "baselines", target, kind="existing")
+    put(tmp_path / "baselines", {"fullname": "a.py::test_gone", "checks": []}, kind="structure")
+    assert maintenance.listing(path.parent.parent) == [f"{H200}  structure: 1 entry", f"{H200}  existing: 1 entry"]
+    collection = maintenance.Collection(tmp_path, tmp_path / "baselines", ("a.py::test_b",))
+    pruned = maintenance.prune(path.parent.parent, collection, write=True)
+    assert pruned == [f"{H200}  structure: a.py::test_gone"]
+    assert load(path.parent.parent, H200, "existing").entries == {"package.function": target}
+    path.write_text("{")
+    assert maintenance.problems(path.parent.parent)[0].startswith(f"{H200}  existing: ")
 
 
 def test_renamed_test_is_named() -> None:

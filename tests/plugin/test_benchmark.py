@@ -112,6 +112,41 @@ def stored_in(path: Path) -> Any:
     return json.loads(path.read_text())["benchmarks"][0]["extra_info"]["torch_compile"]
 
 
+def test_second_call_in_a_test_is_one_clear_line(project: pytest.Pytester) -> None:
+    project.makepyfile(
+        test_speed="""
+        import pytest, torch
+        from pytest_torch_compile import CompileUsageError
+
+        def double(x):
+            return x * 2
+
+        def test_twice(compile_benchmark):
+            compile_benchmark(double, torch.ones(3))
+            compile_benchmark(double, torch.ones(3))
+
+        def test_after_a_refused_call(compile_benchmark):
+            with pytest.raises(CompileUsageError, match="presicion is not an option"):
+                compile_benchmark(double, torch.ones(3), presicion=1)
+            compile_benchmark(double, torch.ones(3))
+
+        @pytest.mark.parametrize("size", [3, 4])
+        def test_sizes(compile_benchmark, size):
+            compile_benchmark(double, torch.ones(size))
+        """
+    )
+    for perf in ("track", "off"):
+        result = run(project, perf=perf)
+        result.assert_outcomes(passed=3, failed=1)
+        result.stdout.fnmatch_lines(
+            [
+                "E *CompileUsageError: compile_benchmark can time only one target in each test: write one test for each "
+                "target, or parametrize the test"
+            ]
+        )
+        result.stdout.no_fnmatch_line("*FixtureAlreadyUsed*")
+
+
 def test_missing_baseline_is_loud_and_passes(project: pytest.Pytester) -> None:
     result = run(project)
     result.assert_outcomes(passed=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -14,7 +16,17 @@ WHOLE = """
 def test_whole(compile_check):
     compile_check(lambda x: x.sin() + 1, torch.ones(4), max_graph_breaks=1, max_recompiles=2)
 """
+
+
+def twice(old):
+    """The document with each entry twice, as a merge can leave it."""
+    document = json.loads(old)
+    lists = {name: entries * 2 for name, entries in document.items() if name in ("benchmarks", "tests")}
+    return json.dumps({**document, **lists})
+
+
 DAMAGE = {
+    "two entries for one test": twice,
     "conflict marker": lambda old: f"<<<<<<< HEAD\n{old}=======\n{old}>>>>>>> theirs\n",
     "cut": lambda old: old[: len(old) // 2],
     "empty": lambda old: "",

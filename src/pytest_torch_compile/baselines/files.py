@@ -204,12 +204,16 @@ def _read(path: Path, environment: str, kind: Kind) -> tuple[dict[str, Entry], d
         raise BaselineError(f"{path} was recorded on {schema.shown(header.get('environment'))}, not on {environment}")
     if wrong := schema.problem(listed, {"type": "array", "items": stored.NAMED}):
         raise Corrupt(f"{path} is not a {kind} baseline: {wrong}")
+    entries: dict[str, Entry] = {}
     for entry in listed:
-        if wrong := schema.problem(entry, stored.SCHEMAS[kind]):
-            raise Corrupt(
-                f"{path} is damaged in the entry for {schema.shown(entry['fullname'], 200)}: {wrong}; {RESTORE}"
-            )
-    return {entry["fullname"]: entry for entry in listed}, document
+        name = entry["fullname"]
+        wrong = schema.problem(entry, stored.SCHEMAS[kind])
+        if name in entries:  # both sides of a merge can add an entry
+            wrong = "the file contains two entries with this name"
+        if wrong:
+            raise Corrupt(f"{path} is damaged in the entry for {schema.shown(name, 200)}: {wrong}; {RESTORE}")
+        entries[name] = entry
+    return entries, document
 
 
 def parse(path: Path) -> dict[str, Any]:

@@ -13,7 +13,9 @@ from ..child import Child
 from . import files as baselines
 from .files import BaselineError, Entry, Kind
 
-KINDS: tuple[Kind, ...] = ("speed", "structure", "plan")
+# The entries of these kinds are named after tests; those of ``existing.json`` are named after functions and classes.
+KINDS_OF_TESTS: tuple[Kind, ...] = ("speed", "structure", "plan")
+KINDS: tuple[Kind, ...] = (*KINDS_OF_TESTS, "existing")
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,9 @@ def problems(directory: Path) -> list[str]:
     return [f"{environment}  {kind}: {stored.problem}" for environment, kind, stored in files if stored.problem]
 
 
-def _files(directory: Path) -> Iterator[tuple[str, Kind]]:
+def _files(directory: Path, kinds: Sequence[Kind] = KINDS) -> Iterator[tuple[str, Kind]]:
     for folder in sorted(path for path in directory.glob("*") if path.is_dir()):
-        for kind in KINDS:
+        for kind in kinds:
             if (folder / f"{kind}.json").exists():
                 yield folder.name, kind
 
@@ -84,7 +86,7 @@ def prune(directory: Path, collection: Collection, *, write: bool) -> list[str]:
             f"{directory} is outside pytest's root directory {collection.root}: run the command in the root directory"
         )
     lines = []
-    for environment, kind in _files(directory):
+    for environment, kind in _files(directory, KINDS_OF_TESTS):
         entries = baselines.load(directory, environment, kind).entries
         deleted = {test for test in entries if not (collection.root / _file_of(test)).exists()}
         left_out = unused(entries, collection.tests, collection.partly)

@@ -19,6 +19,8 @@ GUARDS_SHARE, GUARDS_NUMBER = 0.05, 64
 
 Entry = dict[str, Any]
 Checked = dict[str, Any]
+# The recorded values of each quantity in a test's speed measurements, and the Python version.
+Counts = Mapping[str, Any]
 # For each count of a check: its title, and the kind of finding to report if the count exceeds the stored count.
 _COUNTED: dict[str, tuple[str, FindingKind]] = {
     "recompiles": ("recompiles", "recompile"),
@@ -120,10 +122,20 @@ def worse(before: Entry, after: Entry, break_finding: Callable[[str, str], Findi
     return findings
 
 
-def table(stored: Mapping[str, Entry], now: Mapping[str, Entry]) -> list[str]:
-    """Return one line for each test whose checks have different counts in ``stored`` and ``now``."""
-    changed = {test: "; ".join(differences(stored[test], now[test])) for test in sorted(stored.keys() & now.keys())}
-    return [f"{test}: {text}" for test, text in changed.items() if text]
+def table(
+    stored: Mapping[str, Entry], now: Mapping[str, Entry], changed_counts: Callable[[Counts, Counts], Sequence[str]]
+) -> list[str]:
+    """Return one line for each test that has different counts in ``stored`` and ``now``.
+
+    ``changed_counts`` describes the differences between the counts of a test's speed measurements.
+    """
+    lines = []
+    for test in sorted(stored.keys() & now.keys()):
+        old, new = stored[test], now[test]
+        changes = [*differences(old, new), *changed_counts(old.get("counts", {}), new.get("counts", {}))]
+        if changes:
+            lines.append(f"{test}: {'; '.join(changes)}")
+    return lines
 
 
 def _pairs(before: Entry, after: Entry) -> list[tuple[Checked, Checked, str]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .. import settings
+from ..findings import CompileUsageError
 from ..speed.deciding.exact import AllowMore, require_counted
 from ..speed.deciding.stored_runs import KEY
 from ..speed.measured_test import SpeedTest, measured_test
@@ -41,6 +42,7 @@ class CompileBenchmark:
         self._request = request
         self._item: Any = request.node
         self._benchmark = benchmark
+        self._is_timed = False
         self._defaults = {"backend": settings.current.backend, **defaults}
 
     def __call__(
@@ -68,9 +70,15 @@ class CompileBenchmark:
             CompileCheckFailed: If the target does not compile or, under ``--compile-perf=gate``, if a count is worse
                 than its baseline or a slowdown is confirmed. With ``--compile-plan``, if a count for the generated code
                 is worse than its baseline.
-            CompileUsageError: If an option is unknown or invalid, or if an option and an argument of the target have
-                the same name (then pass the target's arguments in ``kwargs``).
+            CompileUsageError: If the test has already timed a target, if an option is unknown or invalid, or if an
+                option and an argument of the target have the same name (then pass the target's arguments in
+                ``kwargs``).
         """
+        if self._is_timed:
+            raise CompileUsageError(
+                f"{FIXTURE} can time only one target in each test: write one test for each target, or parametrize the "
+                "test"
+            )
         import torch
 
         from ..check.warm_bench import warm_bench
@@ -149,6 +157,7 @@ class CompileBenchmark:
     def _time(self, bench: Bench) -> dict[str, Any]:
         """Time the compiled target with pytest-benchmark, and return pytest-benchmark's entry without the rounds."""
         leg = bench.legs["compiled"]
+        self._is_timed = True  # pytest-benchmark can time only once in each test
 
         def timed() -> None:
             leg.run()

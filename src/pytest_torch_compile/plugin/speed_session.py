@@ -12,7 +12,7 @@ import pytest
 from .. import settings
 from ..findings import CompileUsageError
 from ..report.safe_text import terminal
-from . import collected_tests, payload, unwritten, usage
+from . import collected_tests, outcomes, payload, unwritten, usage
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -31,7 +31,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print a row for each speed test and, if requested, update the baselines."""
-    timings = [timing for _, sent in payload.received(terminalreporter) for timing in sent.timings]
+    received = payload.received(terminalreporter)
+    timings = [timing for report, sent in received if not outcomes.is_repeated(report) for timing in sent.timings]
     if not timings:
         return
     terminalreporter.section("torch.compile speed")
@@ -45,6 +46,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             settings.below_root(config.rootpath, settings.current.baselines),
             say_not_written=lambda line: unwritten.say(terminalreporter, line),
             update=settings.current.update_baselines,
+            not_passed=outcomes.not_passed(terminalreporter),
             collected=collected,
             selected=selected,
         )

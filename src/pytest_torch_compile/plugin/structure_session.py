@@ -18,7 +18,7 @@ from ..events import listening
 from ..findings import CompileCheckFailed, CompileReport
 from ..report.failure_text import finding_texts
 from ..report.safe_text import shell, terminal
-from . import payload, torchrun, unwritten
+from . import outcomes, payload, torchrun, unwritten
 from .usage import shows_existing
 
 
@@ -88,9 +88,10 @@ class StructureSession:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List the changes to the counts, and write them if requested."""
+        not_passed = outcomes.not_passed(terminalreporter)  # the teardown may fail after a call that passed
         by_environment: dict[str, dict[str, structure.Entry]] = {}
         for report, sent in payload.received(terminalreporter):
-            if report.passed and sent.structure:
+            if report.passed and sent.structure and report.nodeid not in not_passed:
                 entry = sent.structure["entry"]
                 by_environment.setdefault(sent.structure["environment"], {})[entry["fullname"]] = entry
         for environment, entries in sorted(by_environment.items()):
@@ -108,10 +109,13 @@ class StructureSession:
         Raises:
             BaselineError: If the changes cannot be written.
         """
-        stored = baselines.load(self._folder, environment, "structure")
-        lines = structure.table(stored.entries, entries)
         if not settings.current.update_baselines:
+            stored = baselines.load(self._folder, environment, "structure")
+            # The summary of the speed tests shows the changes in the counts of compile_benchmark.
+            lines = structure.table(stored.entries, entries, lambda old, new: [])
             return [*lines, *([stored.problem] if stored.problem else [])]
+
+        from ..speed.summary import changed_counts
 
         def merge(old: Mapping[str, structure.Entry]) -> Mapping[str, structure.Entry | None]:
             # Without --compile-perf, compile_benchmark does not count kernels or memory, so keep the stored counts.
@@ -119,5 +123,9 @@ class StructureSession:
             return {test: {**counts.get(test, {}), **entry} for test, entry in entries.items()}
 
         done = baselines.update(self._folder, environment, merge, "structure")
+        before, after = (
+            {row.test: entry for row in done.rows if (entry := getattr(row, side))} for side in ("before", "after")
+        )
+        lines = structure.table(before, after, changed_counts)
         kept = [f"the old file could not be read and was moved to {done.kept}"] if done.kept else []
         return [*lines, *kept, str(done)]

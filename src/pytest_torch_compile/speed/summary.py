@@ -1,11 +1,12 @@
-"""At the end of a session with speed tests, print the table of results, update the baselines, and list unused
-entries.
+"""At the end of a session with speed tests, print the table of results, update the baselines, list unused entries, and
+describe changes in the stored counts.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -13,9 +14,14 @@ from typing import Any
 from ..baselines import files as baselines
 from ..baselines.maintenance import probable_renames, unused
 from .deciding import stored_runs
+from .deciding.constants import MAX_COMPILATIONS
+from .deciding.exact import QUANTITIES, Difference, Quantity
+from .deciding.times import are_enough
 from .deciding.wording import percent
 
 Say = Callable[[str], None]
+# The number of stored runs from which on the times of a test are judged.
+ENOUGH_RUNS = next(number for number in count(1) if are_enough(number, MAX_COMPILATIONS - 1))
 COLOURS = {"regressed": "red", "no-baseline": "yellow", "inconclusive": "yellow", "improved": "green", "pass": "green"}
 
 
@@ -26,6 +32,7 @@ def finish(
     *,
     say_not_written: Say,
     update: bool,
+    not_passed: Mapping[str, str],
     collected: Iterable[str] = (),
     selected: Iterable[str] = (),
 ) -> None:
@@ -34,6 +41,7 @@ def finish(
     Args:
         say: prints a line; accepts colors as keyword arguments, like pytest's terminal reporter.
         say_not_written: prints a line with the reason why the baselines could not be updated.
+        not_passed: the tests that did not pass, each with the reason. Nothing is stored for these tests.
         collected: the ids of all collected speed tests, which are needed to find unused entries.
         selected: the files in which only some tests were selected.
     """
@@ -47,7 +55,7 @@ def finish(
         _name_unused(say, directory, environment, here, set(collected), set(selected))
         if update:
             try:
-                _update(say, directory, environment, here)
+                _update(say, directory, environment, here, not_passed)
             except baselines.BaselineError as error:
                 say_not_written(f"baselines not updated: {error}")
 
@@ -81,11 +89,19 @@ def _name_unused(
         say(f"unused baseline for {environment}: {test}{hint}")
 
 
-def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[str, Any]]) -> None:
-    usable = [r for r in here if "entry" in r and not r["sample"]["problems"]]
+def _update(
+    say: Say,
+    directory: Path,
+    environment: str,
+    here: Sequence[Mapping[str, Any]],
+    not_passed: Mapping[str, str],
+) -> None:
+    usable = []
     for result in here:
-        if result not in usable:
-            say(f"not stored: {result['test']}: {result['summary']}")
+        if why := _why_not_stored(result, not_passed):
+            say(why)
+        else:
+            usable.append(result)
 
     def merge(old: Mapping[str, Any]) -> dict[str, Any]:
         return {r["test"]: stored_runs.merged(old.get(r["test"]), r["entry"], r["changed"]) for r in usable}
@@ -97,6 +113,51 @@ def _update(say: Say, directory: Path, environment: str, here: Sequence[Mapping[
     width = max((len(row.test) for row in done.rows), default=0)
     for row in done.rows:
         say(f"  {row.test:{width}}  {row.change:8}  {_figures(row.before):>30}  ->  {_figures(row.after)}")
+    fewest = min((len(stored_runs.runs_of(row.after)) for row in done.rows), default=ENOUGH_RUNS)
+    if fewest < ENOUGH_RUNS:
+        more = ENOUGH_RUNS - fewest
+        say(
+            f"times are judged once {ENOUGH_RUNS} runs are stored: repeat this command {more} "
+            f"{'time' if more == 1 else 'times'}"
+        )
+
+
+def _why_not_stored(result: Mapping[str, Any], not_passed: Mapping[str, str]) -> str:
+    """Return a line with the reason why a test's times are not stored, or an empty string if they are stored."""
+    test = result["test"]
+    if test in not_passed:
+        return f"nothing stored: {test}: {not_passed[test]}"
+    if "entry" not in result:  # the device stayed busy
+        return f"no measurement stored: {test}: {result['summary']}"
+    if problems := result["sample"]["problems"]:  # these are about the times only, so the counts are stored
+        return f"times not stored: {test}: {'; '.join(problems)}"
+    return ""
+
+
+def changed_counts(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Compare the counts that are stored for a test before and after an update of the baseline. Return a description of
+    each change, such as ``graphs 1 -> 2``, in the words of the gate.
+    """
+    lines = []
+    if before.get("python", after.get("python")) != after.get("python"):
+        lines.append(f"Python {before['python']} -> {after.get('python', 'unknown')}")
+    for quantity in QUANTITIES:
+        old, new = (list(counts.get(quantity.name, ())) for counts in (before, after))
+        if len(old) == len(new) == 1 and old != new:
+            lines.append(str(Difference(quantity, old[0], new[0], worse=False)))
+        elif old != new:
+            shown = _shown(quantity, {*old, *new})
+            texts = (" or ".join(shown[value] for value in values) or "none" for values in (old, new))
+            lines.append(f"{quantity.title} {' -> '.join(texts)}")
+    return lines
+
+
+def _shown(quantity: Quantity, values: set[int]) -> dict[int, str]:
+    """Format the values of a quantity. Different values have different texts."""
+    shown = {value: quantity.shown(value) for value in values}
+    if len(set(shown.values())) < len(shown):  # a difference of a few bytes is too small for megabytes
+        return {value: f"{value:,} bytes" for value in values}
+    return shown
 
 
 def _figures(entry: Mapping[str, Any] | None) -> str:

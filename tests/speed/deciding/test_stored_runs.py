@@ -50,7 +50,7 @@ def result(test: str, outcome: str = "pass", sample: SpeedSample = SAMPLE, **ext
 
 def finish(directory: Path, *results: dict[str, Any], **options: Any) -> list[str]:
     lines: list[str] = []
-    options = {"update": False, "say_not_written": lines.append, **options}
+    options = {"update": False, "not_passed": {}, "say_not_written": lines.append, **options}
     session.finish(lambda line, **colours: lines.append(line), results, directory, **options)
     return lines
 
@@ -132,9 +132,17 @@ def test_update_writes_and_shows_before_and_after(tmp_path: Path) -> None:
 
 def test_throttled_and_cpu_figures_are_not_stored(tmp_path: Path) -> None:
     cpu = replace(SAMPLE, problems=("times on CPU are shown, but neither stored nor compared with a baseline",))
-    lines = finish(tmp_path, result("a.py::t", "inconclusive", cpu, summary="CPU figures"), update=True)
-    assert "not stored: a.py::t: CPU figures" in lines
+    lines = finish(tmp_path, result("a.py::t", "inconclusive", cpu, summary="graphs 1 -> 2"), update=True)
+    assert f"times not stored: a.py::t: {cpu.problems[0]}" in lines
     assert not baselines.load(tmp_path, ENVIRONMENT).entries
+
+
+def test_a_test_that_was_not_measured_says_why_nothing_is_stored(tmp_path: Path) -> None:
+    busy = result("a.py::t", "inconclusive", summary="the device stayed busy")
+    lines = finish(
+        tmp_path, {name: value for name, value in busy.items() if name not in ("entry", "sample")}, update=True
+    )
+    assert "no measurement stored: a.py::t: the device stayed busy" in lines
 
 
 def test_rename_and_unused_entry_are_named(tmp_path: Path) -> None:
