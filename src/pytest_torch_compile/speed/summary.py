@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,14 +13,11 @@ from typing import Any
 from ..baselines import files as baselines
 from ..baselines.maintenance import probable_renames, unused
 from .deciding import stored_runs
-from .deciding.constants import MAX_COMPILATIONS
 from .deciding.exact import QUANTITIES, Difference, Quantity
-from .deciding.times import are_enough
+from .deciding.times import ENOUGH_RUNS
 from .deciding.wording import percent
 
 Say = Callable[[str], None]
-# The number of stored runs from which on the times of a test are judged.
-ENOUGH_RUNS = next(number for number in count(1) if are_enough(number, MAX_COMPILATIONS - 1))
 COLOURS = {"regressed": "red", "no-baseline": "yellow", "inconclusive": "yellow", "improved": "green", "pass": "green"}
 
 

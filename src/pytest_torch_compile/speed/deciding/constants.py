@@ -16,7 +16,6 @@ SCREEN_OF_A_LOSS, SCREEN_OF_A_GAIN = 0.05, 0.005
 # With 5 stored runs, 7 additional runs are needed; with 7 stored runs, 5; with 10, 4; and with 15, 3. With fewer than 5
 # stored runs, even the maximum of 7 additional runs is not enough.
 MIN_ORDERS = 700
-ENOUGH_RUNS = 5
 # The maximum number of new compilations of a test, including the first.
 MAX_COMPILATIONS = 8
 # A few stored runs are not enough to estimate how much a time varies. So their spread is combined with the typical

@@ -24,11 +24,11 @@ from typing import Any, Literal
 from ...findings import FindingKind
 from ..sample import Run
 from .constants import (
-    ENOUGH_RUNS,
     FAMILY_LEVEL,
     FLOORS,
     HOST_BOUND,
     MAX_COMPILATIONS,
+    MAX_RUNS,
     MIN_ORDERS,
     PRIOR_FREEDOM,
     SCREEN_OF_A_GAIN,
@@ -145,6 +145,10 @@ def compare(base: Sequence[Run], here: Sequence[Run], *, tests: int) -> Verdict:
 def are_enough(stored: int, further: int) -> bool:
     """Return whether a rank test could detect a change with these numbers of stored and additional compilations."""
     return math.comb(stored + further, further) >= MIN_ORDERS
+
+
+# The number of stored runs from which on times are judged.
+ENOUGH_RUNS = next(number for number in range(1, MAX_RUNS) if are_enough(number, MAX_COMPILATIONS - 1))
 
 
 def can_decide(stored: Sequence[Run]) -> bool:
