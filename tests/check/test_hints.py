@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from pytest_torch_compile import CompileCheckFailed, advice, call, check_compile  # noqa: E402
 from pytest_torch_compile._torch.error_text import error_summary  # noqa: E402
 from pytest_torch_compile.budget import Budget  # noqa: E402
+from pytest_torch_compile.check.break_findings import explanation  # noqa: E402
 from pytest_torch_compile.check.describe import target_name  # noqa: E402
 from pytest_torch_compile.check.guard_advice import EXPLANATIONS  # noqa: E402
 from pytest_torch_compile.check.judge import Conditions, judge  # noqa: E402
@@ -236,6 +237,60 @@ def test_recompiles_of_what_comes_after_a_break_name_the_break():
     assert finding.hint.startswith(
         f"the graph breaks at {place.shown()}, so the code after each break is compiled separately"
     )
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.linear(x).sin()
+
+
+class Layers(torch.nn.Module):
+    """Its forward is skipped because of the break in its loop, so each layer is compiled separately."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([Layer(), Layer()])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+            if x.sum() > 1e6:
+                x = x / 2
+        return x
+
+
+def test_recompiles_of_functions_that_a_skipped_function_calls_name_it():
+    failed = found_in(Layers(), torch.ones(2, 4), max_graph_breaks=9, diagnose="off")
+    assert only(failed, "recompile").hint.startswith("torch skipped forward because of a graph break, so it")
+
+
+@pytest.mark.parametrize(
+    ("library", "fix"),
+    [
+        (Location("torch/optim/optimizer.py", 78, "_use_grad"), advice.CALLS_GRAPH_BREAK),
+        (None, "remove the graph_break() call"),
+    ],
+)
+def test_graph_break_that_other_code_calls_is_not_told_to_be_removed(library, fix):
+    place = Location("train.py", 10, "step", library=library)
+    found = GraphBreak(place, "Call to `torch._dynamo.graph_break()`", "explicit graph break", "gb-1")
+    assert advice.for_break(found) == fix
+
+
+def test_setting_that_torch_names_incorrectly_is_corrected():
+    hints = ("Set torch._dynamo.trace_autograd_ops=True",)
+    found = GraphBreak(Location("a.py", 1), "Unsupported Tensor.backward() call", "unsupported code", "gb", hints=hints)
+    assert advice.for_break(found) == "Set torch._dynamo.config.trace_autograd_ops=True"
+
+
+def test_headings_without_text_are_not_shown():
+    said = "Backward hooks need compiled autograd.\n  Explanation: \n  Hint: Enable it.\n  Developer debug context: \n"
+    found = GraphBreak(Location("a.py", 1), said, "unsupported code", "gb-1")
+    assert explanation(found) == "Backward hooks need compiled autograd.\n  Hint: Enable it."
 
 
 def test_recompiles_after_many_breaks_name_three_of_them():

@@ -101,6 +101,16 @@ def test_size_that_torch_can_make_dynamic_is_told_to_mark_it(target, sizes, opti
     assert "compile with dynamic=True" in found.hint
 
 
+def pads_to_a_multiple(x):
+    rows = x.shape[0] / 8
+    return x * 2 if rows.is_integer() else torch.nn.functional.pad(x, (0, 0, 0, 1))
+
+
+def test_size_that_the_code_divides_is_not_told_to_mark_the_dimension():
+    (found,) = findings(pads_to_a_multiple, calls=batches(16, 21, 30), max_recompiles=1)
+    assert "a division with /" in found.hint and "compile with dynamic=True" not in found.hint
+
+
 @pytest.mark.parametrize("target", [loops, scales])
 def test_size_is_not_called_constant_if_torch_makes_no_size_dynamic(target):
     with torch._dynamo.config.patch(automatic_dynamic_shapes=False):

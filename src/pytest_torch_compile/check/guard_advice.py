@@ -49,8 +49,8 @@ EXPLANATIONS: dict[str, str] = {
     "argument (as a tensor if it is a number), or do not change it between calls",
     "global": "a global variable changed, and its value is part of the graph; pass it as an argument (as a "
     "tensor if it is a number), or set it once, before the first call",
-    "python-number": "a Python number changed; pass it as a tensor, or compile with dynamic=True. For torch, a number "
-    "that is an attribute of a module is always a constant; store it in a buffer (register_buffer)",
+    "python-number": "a Python number changed; pass it as a tensor, or compile with dynamic=True. By default, torch "
+    "treats a number that is an attribute of a module as a constant; store it in a buffer (register_buffer)",
     "python-bool": "a Python flag changed, and torch compiles a graph for each value; allow one recompile for it "
     "with max_recompiles, or replace it with a tensor and torch.where",
     "python-string": "a Python string changed, and torch compiles a graph for each value; keep it out of compiled "

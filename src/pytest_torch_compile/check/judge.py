@@ -113,7 +113,7 @@ def _graph_breaks(breaks: Sequence[GraphBreak], budget: Budget, stopped_at: Loca
 def _recompiles(seen: Observation, allowed: int, dynamic: bool) -> Finding:
     recompiles = seen.recompiles
     causes = Counter(recompile.guards[0].cause for recompile in recompiles if recompile.guards)
-    if _constant_sizes(recompiles, dynamic):
+    if _constant_sizes(recompiles, dynamic) or "constant-size" in causes:
         causes = Counter({"constant-size" if cause == "size" else cause: n for cause, n in causes.items()})
     resumed = [(one.location, one.after_break) for one in recompiles if one.after_break and one.location]
     broken = list(dict.fromkeys(replace(location, line=line).shown() for location, line in resumed))
