@@ -214,7 +214,7 @@ def tables(draws: int) -> dict[str, Any]:
             "set 3, 15 stored": caught(many, many, 15, draws // 10),
         },
         "unchanged": {
-            "quiet host, 15 stored": red_suites(by_case(quiet), 13, draws),
+            "quiet host, 13 stored": red_suites(by_case(quiet), 13, draws),
             "set 1, 8 stored": red_suites(by_case(few), 8, draws),
             "set 3, 15 stored": red_suites(by_case(many), 15, draws),
             **{
