@@ -283,7 +283,7 @@ def for_break(found: GraphBreak, breaks: Sequence[GraphBreak] = ()) -> str:
     """
     if found.numbers and found.category in NUMBERS_BREAK:
         fix = f"{' and '.join(found.numbers)}: {NUMPY_NUMBER}"
-    elif found.category == "explicit graph break" and found.location.library is not None:
+    elif found.category == "explicit graph break" and found.location.library is not None and not found.installed:
         fix = CALLS_GRAPH_BREAK
     elif found.category == "dynamic output shape":
         fix = dynamic_output_hint(f"{found.reason} {found.explanation}")
