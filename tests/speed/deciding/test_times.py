@@ -160,6 +160,9 @@ def test_a_slow_host_is_not_a_slow_compiler() -> None:
     assert outcome(host_is_slower[0], before=before) == outcome(*host_is_slower, before=before) == ("pass", False)
     compiler_too = [replace(one, start=30.0) for one in host_is_slower]
     assert [c.metric for c in verdict(*compiler_too, before=before).changed("regressed")] == ["start"]
+    faster_start = [replace(run(), start=5.0, warm_start=2.0)] * 8
+    assert verdict(faster_start[0], before=before).undecided[0].metric == "start"
+    assert [c.metric for c in verdict(*faster_start, before=before).changed("improved")] == ["start"]
     host_is_faster = [replace(run(-0.5, -0.5, -0.5, eager=-0.5), start=20.0, warm_start=2.0)] * 8
     assert [c.metric for c in verdict(*host_is_faster, before=before).changed("regressed")] == ["start"]
 

@@ -211,7 +211,9 @@ def _change_in(metric: Metric, stored: Sequence[Run], new: Sequence[Run], level:
         return change, False  # the host is slower than usual, which slows down eager more than compiled code
     if not further:
         rare = change.p_value < (SCREEN_OF_A_LOSS if slower else SCREEN_OF_A_GAIN)
-        if not (rare and abs(change.effect) > FLOORS[metric] / 2) or _host_became_slower(change, stored, new):
+        if not (rare and abs(change.effect) > FLOORS[metric] / 2):
+            return change, False
+        if slower and _host_became_slower(change, stored, new):
             return change, False
         return (change, True) if can_decide(stored) else (replace(change, outcome="inconclusive"), False)
     if slower != (first > fmean(before)) or not large:
